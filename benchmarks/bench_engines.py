@@ -76,7 +76,7 @@ def jobs_of(path: Path) -> Iterator[tuple[str, Job]]:
     name = "/".join(path.with_suffix("").parts[-2:])
     try:
         if path.name.startswith("plan"):
-            for part in read_plan(path).parts:
+            for part in read_plan(path).parts.values():
                 yield f"{name}:{part.name}", part.job
         else:
             yield name, read_job(path, allow_outside=True)

@@ -51,8 +51,7 @@ DEEPSEEK: dict[str, Any] = {
     "expert_tensor_parallel_size": 1, "pipeline_model_parallel_size": 8, "moe_token_dispatcher_type": "alltoall",
     "moe_router_load_balancing_type": "none", "moe_grouped_gemm": True,
 }  # fmt: skip
-# By name only: layers with experts are proved at small sizes, and were not within a minute at these.
-EXPERTS: dict[str, dict[str, Any]] = {  # sizes of the models' cards; experts are chosen among all, not in groups
+EXPERTS: dict[str, dict[str, Any]] = {  # sizes, groups of experts and biases of the models' cards
     "deepseek-16b": {
         "num_layers": 27, "hidden_size": 2048, "num_attention_heads": 16, "ffn_hidden_size": 10944,
         "num_experts": 64, "moe_router_topk": 6, "moe_ffn_hidden_size": 1408,
@@ -64,7 +63,7 @@ EXPERTS: dict[str, dict[str, Any]] = {  # sizes of the models' cards; experts ar
         "num_layers": 60, "hidden_size": 5120, "num_attention_heads": 128, "ffn_hidden_size": 12288,
         "q_lora_rank": 1536, "num_experts": 160, "moe_router_topk": 6, "moe_ffn_hidden_size": 1536,
         "moe_shared_expert_intermediate_size": 3072, "moe_router_pre_softmax": True,
-        "moe_router_topk_scaling_factor": 16.0,
+        "moe_router_topk_scaling_factor": 16.0, "moe_router_num_groups": 8, "moe_router_group_topk": 3,
         "moe_layer_freq": [0, *[1] * 59], "decoder_last_pipeline_num_layers": 4, "data_parallel_size": 16,
         "global_batch_size": 256,
     },
@@ -72,7 +71,8 @@ EXPERTS: dict[str, dict[str, Any]] = {  # sizes of the models' cards; experts ar
         "num_layers": 61, "hidden_size": 7168, "num_attention_heads": 128, "ffn_hidden_size": 18432,
         "q_lora_rank": 1536, "padded_vocab_size": 129280, "num_experts": 256, "moe_router_topk": 8,
         "moe_ffn_hidden_size": 2048, "moe_shared_expert_intermediate_size": 2048,
-        "moe_router_score_function": "sigmoid", "moe_router_topk_scaling_factor": 2.5,
+        "moe_router_score_function": "sigmoid", "moe_router_topk_scaling_factor": 2.5, "moe_router_num_groups": 8,
+        "moe_router_group_topk": 4, "moe_router_enable_expert_bias": True,
         "moe_layer_freq": [0, 0, 0, *[1] * 58], "decoder_last_pipeline_num_layers": 5,
         "data_parallel_size": 32, "global_batch_size": 512,
     },
@@ -110,7 +110,7 @@ def _row(name: str) -> str:
 
 
 def main() -> int:
-    names = [name for name in sys.argv[1:] if not name.startswith("--")] or list(PLANS)
+    names = [name for name in sys.argv[1:] if not name.startswith("--")] or list(ALL)
     head = "| plan | ranks | operators that it stands for | proofs | CPU s to capture | to verify | MB | verdict |"
     rows = [head, "|---|---|---|---|---|---|---|---|"]
     print(*rows, sep="\n")

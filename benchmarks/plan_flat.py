@@ -3,8 +3,8 @@ microbatches and layers: the relations that are proved must be the same.
 
     python benchmarks/plan_flat.py [NAME...]
 
-The flat job is proved by ``refine``'s engine as one program, which knows nothing of parts. Shared parameters are only
-composed where stages share them. PyTorch captures the plans.
+The flat job is proved by ``refine``'s engine as one program, which knows nothing of parts. A shared parameter is one
+input of it. PyTorch captures the plans.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ WAYS: dict[str, tuple[Any, dict[str, Any]]] = {
     "recompute": (SMALL, {**ONE, "recompute": True}),
     "cp gather": (SMALL, {**ONE, "cp": 2}),
     "cp ulysses": (SMALL, {**ONE, "cp": 2, "context": "ulysses", "tp": 1}),
+    "tied": (SMALL, {**ONE, "tied": True}),
+    "tied, adamw, zero 1": (SMALL, {**ONE, "tied": True, "optimizer": "adamw", "zero": 1}),
     "experts": (LATENT, EXPERT),
     "ep": (GROUPED, {**EXPERT, "ep": 2, "dispatch": True}),
 }  # fmt: skip

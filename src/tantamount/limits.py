@@ -239,6 +239,9 @@ class Bounds:
     solver_steps: int = _bound(1_000_000, SIZES, "Steps of the solver for one question about sizes.")
     # plans, and rules of users
     part_ranks: int = _bound(64, EXECUTION, "Ranks of a part of a plan that is executed and explained.", "fixed")
+    part_elements: int = _bound(
+        500_000, EXECUTION, "Elements of all tensors of a part of a plan that is executed at its own sizes.", "fixed"
+    )
     part_seconds: int = _bound(60, PROOF, "Seconds for outputs of a part that were not proved in any simpler way.")
     rewriting_rounds: int = _bound(3, PROOF, "Times that rules are used on what rules made of a program.", "depth")
     rewriting_matches: int = _bound(256, PROOF, "Ways in which the left side of a rule is laid over one operator.")

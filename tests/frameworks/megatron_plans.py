@@ -17,7 +17,8 @@ ARGUMENTS: dict[str, Any] = {
     "num_layers": 8, "hidden_size": 16, "num_attention_heads": 4, "num_query_groups": 2, "ffn_hidden_size": 32,
     "seq_length": 4, "padded_vocab_size": 16, "micro_batch_size": 1, "global_batch_size": 8,
     "tensor_model_parallel_size": 2, "pipeline_model_parallel_size": 2, "virtual_pipeline_model_parallel_size": 2,
-    "data_parallel_size": 2, "overlap_p2p_comm": True, "sequence_parallel": True, "normalization": "RMSNorm",
+    "data_parallel_size": 2, "context_parallel_size": 1, "overlap_p2p_comm": True, "sequence_parallel": True,
+    "normalization": "RMSNorm",
     "swiglu": True, "add_bias_linear": False, "position_embedding_type": "rope",
     "untie_embeddings_and_output_weights": True,
 }  # fmt: skip

@@ -40,8 +40,9 @@ def refuted(report: PlanReport) -> set[str]:
         {"sequence_parallel": False, "virtual_pipeline_model_parallel_size": None, "overlap_p2p_comm": False},
         {"normalization": "LayerNorm", "swiglu": False, "add_bias_linear": True, "num_query_groups": 4,
          "position_embedding_type": "learned_absolute", "optimizer": "sgd"},
+        {"use_distributed_optimizer": True},
     ],
-    ids=["interleaved, sequence parallel", "not interleaved", "GPT"],
+    ids=["interleaved, sequence parallel", "not interleaved", "GPT", "distributed optimizer"],
 )  # fmt: skip
 def test_a_step_is_proved(more: dict[str, Any], tmp_path: Path) -> None:
     report = checked(tmp_path, **more)
@@ -52,10 +53,11 @@ EXPERTS: dict[str, Any] = {  # latent attention; a dense layer, then shared and 
     "num_layers": 4, "seq_length": 8, "num_query_groups": None, "virtual_pipeline_model_parallel_size": None,
     "overlap_p2p_comm": False, "multi_latent_attention": True, "qk_layernorm": True, "q_lora_rank": 6,
     "kv_lora_rank": 10, "qk_head_dim": 4, "qk_pos_emb_head_dim": 2, "v_head_dim": 4, "rope_type": "rope",
-    "num_experts": 4, "expert_model_parallel_size": 2, "expert_tensor_parallel_size": 1,
+    "num_experts": 8, "expert_model_parallel_size": 2, "expert_tensor_parallel_size": 1,
     "moe_layer_freq": [0, 1, 1, 1], "moe_ffn_hidden_size": 12, "moe_shared_expert_intermediate_size": 24,
     "moe_router_topk": 2, "moe_router_score_function": "sigmoid", "moe_router_load_balancing_type": "none",
-    "moe_token_dispatcher_type": "alltoall",
+    "moe_token_dispatcher_type": "alltoall", "moe_router_num_groups": 4, "moe_router_group_topk": 2,
+    "moe_router_enable_expert_bias": True,
 }  # fmt: skip
 
 
@@ -63,6 +65,18 @@ def test_a_step_with_latent_attention_and_experts_is_proved(tmp_path: Path) -> N
     report = checked(tmp_path, **EXPERTS)
     assert report.verdict is Verdict.PROVED, report.text()
     assert {part.part: part.count for part in report.parts}["moe"] == 3
+
+
+def test_biases_of_routers_that_count_own_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every rank changes the biases by the tokens that it routed: they come apart."""
+    module = import_module("megatron.core.distributed.finalize_model_grads")
+
+    def own(tokens: Any, bias: Any, rate: float) -> Any:
+        return bias + (tokens.mean(-1, keepdim=True) - tokens).sign() * rate
+
+    monkeypatch.setattr(module, "get_updated_expert_bias", own)
+    report = checked(tmp_path, **EXPERTS)
+    assert refuted(report) == {"moe_reduce"}, report.text()
 
 
 def _nothing(*_: Any, **__: Any) -> None: ...
@@ -91,9 +105,17 @@ def _forgets(original: Callable[..., Any]) -> Callable[..., Any]:
          lambda _: import_module("megatron.core.parallel_state").get_tensor_model_parallel_group, {"norm"}, {}),
         ("tensor_parallel.layers.ColumnParallelLinear", "__init__", _forgets, {"layer", "head"},
          {"sequence_parallel": False}),
+        ("distributed.distributed_data_parallel.DistributedDataParallel", "start_param_sync", lambda _: _nothing,
+         {"embedding_update", "layer_update", "head_update"}, {"use_distributed_optimizer": True}),
+        ("distributed.param_and_grad_buffer._ParamAndGradBucketGroup", "finish_grad_sync", lambda _: _nothing,
+         {"embedding_reduce", "layer_reduce", "head_reduce"}, {"use_distributed_optimizer": True}),
+        ("parallel_state", "get_intra_distributed_optimizer_instance_group",
+         lambda _: import_module("megatron.core.parallel_state").get_model_parallel_group, {"norm"},
+         {"use_distributed_optimizer": True}),
     ],
     ids=["norms not reduced over tp", "no reduction over dp", "duplicates in the norm", "norm of own stage only",
-         "no all-reduce in the backward pass"],
+         "no all-reduce in the backward pass", "parameters not gathered", "gradients not scattered",
+         "norm of own pieces of buckets"],
 )  # fmt: skip
 def test_wrong_twins(
     module: str, name: str, change: Callable[[Any], Any], parts: set[str], more: dict[str, Any], tmp_path: Path,
@@ -147,9 +169,11 @@ def test_two_ranks_that_interleave_in_batches_get_the_wrong_messages() -> None:
 @pytest.mark.parametrize(
     ("more", "found"),
     [
-        ({"use_distributed_optimizer": True}, "use_distributed_optimizer = True"),
+        ({"use_distributed_optimizer": True, "optimizer": "sgd"}, "the distributed optimizer with sgd"),
+        ({"use_distributed_optimizer": True, "overlap_param_gather": True}, "overlap_param_gather = True"),
         ({"num_experts": 8, "context_parallel_size": 2}, "context_parallel_size = 2"),
-        ({**EXPERTS, "moe_router_enable_expert_bias": True}, "moe_router_enable_expert_bias = True"),
+        ({**EXPERTS, "moe_z_loss_coeff": 0.1}, "moe_z_loss_coeff = 0.1"),
+        ({**EXPERTS, "moe_router_group_topk": 1, "moe_router_topk": 4}, "moe_router_group_topk 1"),
         ({**EXPERTS, "expert_model_parallel_size": 3}, "expert_model_parallel_size 3"),
         ({**EXPERTS, "moe_router_load_balancing_type": "aux_loss", "moe_aux_loss_coeff": 0.1}, "moe_aux_loss_coeff"),
         ({"untie_embeddings_and_output_weights": False}, "embeddings that are tied"),

@@ -22,7 +22,7 @@ from tantamount.ir.relation import (
     Shard,
     Slice,
 )
-from tantamount.plan.parts import Part, Plan, Runs
+from tantamount.plan.parts import Part, Piece, Plan, Runs
 
 __all__ = ["flat_job"]
 
@@ -76,19 +76,19 @@ def _argument(argument: Argument, names: Mapping[str, str]) -> Argument:
 
 
 def flat_job(plan: Plan) -> Job:
-    """The job of a plan on one stage (an axis of one rank, the first of its mesh, where parts have the microbatches)
-    without shared parameters."""
+    """The job of a plan on one stage (an axis of one rank, the first of its mesh, where parts have the microbatches).
+    A shared parameter is one input."""
     assert plan.devices == 1
-    assert not plan.tied
     inputs: dict[str, InputRelation] = {}
     outputs: dict[str, Expectation] = {}
     for piece in plan.pieces:
         part = plan.parts[piece.part]
         for name in (*part.parameters, *part.frozen):
-            placed = _placed(part.job.inputs[name])
-            inputs[f"{piece}.{name}"] = InputRelation(f"{piece}.{name}", placed)
+            placed, label = _placed(part.job.inputs[name]), _label(plan, piece, name)
+            assert label not in inputs or inputs[label].placements == placed
+            inputs[label] = InputRelation(label, placed)
             if name in part.parameters:
-                outputs[f"new {piece}.{name}"] = Expectation(f"new {piece}.{name}", placed, text="as it was")
+                outputs[f"new {label}"] = Expectation(f"new {label}", placed, text="as it was")
         for name in part.data:
             inputs[f"{piece}.{name}"] = _rows(plan, part, name, f"{piece}.{name}")
         for name in part.results:
@@ -101,6 +101,15 @@ def flat_job(plan: Plan) -> Job:
                 placed = (Replicate(), *relation.placements)
                 inputs[f"{piece}.{name}"] = InputRelation(f"{piece}.{name}", placed)
                 outputs[f"new {piece}.{name}"] = Expectation(f"new {piece}.{name}", placed, text="as it was")
+    for owner in plan.tied:
+        for update in _of(plan, owner):
+            for name in update.state:
+                given = next(x for x, tensor in update.takes.items() if tensor == name)
+                relation = update.job.inputs[given]
+                assert relation.placements is not None
+                placed = (Replicate(), *relation.placements[1:])  # the first is over copies, of which there is one
+                inputs[f"{owner}.{name}"] = InputRelation(f"{owner}.{name}", placed)
+                outputs[f"new {owner}.{name}"] = Expectation(f"new {owner}.{name}", placed, text="as it was")
     for name in plan.symbols:
         inputs[name] = InputRelation(name, (Replicate(),) * len(plan.mesh.names))
     programs = {rank: tuple(map(id, _own(plan, rank))) for rank in range(plan.mesh.world_size)}
@@ -114,8 +123,13 @@ def _own(plan: Plan, rank: int) -> Iterator[Graph]:
 
 
 def _of(plan: Plan, name: str) -> Iterator[Part]:
-    """The parts that run once for every piece of a part."""
-    yield from (part for part in plan.parts.values() if part.runs is Runs.PIECE and part.of == name)
+    """The parts that run once for every piece of a part, or for a shared parameter."""
+    yield from (part for part in plan.parts.values() if part.runs in (Runs.PIECE, Runs.TIED) and part.of == name)
+
+
+def _label(plan: Plan, piece: Piece, name: str) -> str:
+    """What a parameter of a piece is called in the job: a shared one by the name that it has in the plan."""
+    return next((owner for owner, of in plan.tied.items() if of.get(piece.part) == name), f"{piece}.{name}")
 
 
 def _placed(relation: InputRelation | Expectation) -> tuple[Placement, ...]:
@@ -179,8 +193,8 @@ def _flat(plan: Plan, rank: int | None) -> Graph:
         for k, piece in enumerate(plan.pieces):
             part, given = plan.parts[piece.part], dict[str, str]()
             for name in (*part.parameters, *part.frozen):
-                given[name] = f"{piece}.{name}"
-                if not turn:
+                given[name] = _label(plan, piece, name)
+                if given[name] not in program.nodes:
                     entry(given[name], graph(part).by_name[name])
             for name in part.data:
                 node = graph(part).by_name[name]
@@ -210,11 +224,17 @@ def _flat(plan: Plan, rank: int | None) -> Graph:
     for piece in plan.pieces:
         part = plan.parts[piece.part]
         outputs |= {f"{piece}.{name}": own[str(piece)][name] for name in part.results}
-        own[str(piece)] |= {name: f"{piece}.{name}" for name in (*part.parameters, *part.frozen)}
+        own[str(piece)] |= {name: _label(plan, piece, name) for name in (*part.parameters, *part.frozen)}
         for update in _of(plan, piece.part):
             for name in update.state:
                 given = next(x for x, tensor in update.takes.items() if tensor == name)
                 own[str(piece)][name] = entry(f"{piece}.{name}", graph(update).by_name[given])
+    for owner in plan.tied:
+        own[owner] = {owner: owner}
+        for update in _of(plan, owner):
+            for name in update.state:
+                given = next(x for x, tensor in update.takes.items() if tensor == name)
+                own[owner][name] = entry(f"{owner}.{name}", graph(update).by_name[given])
     for name in (*plan.reduce, *plan.update):
         part = plan.parts[name]
         if part.runs is Runs.ONCE:
@@ -224,11 +244,14 @@ def _flat(plan: Plan, rank: int | None) -> Graph:
             found = program.place(name, graph(part), {**{x: shared[t] for x, t in part.takes.items()}, **sums})
             shared |= {tensor: found[output] for output, tensor in part.gives.items()}
             continue
-        for piece in plan.pieces:
-            if piece.part == part.of:
-                mine = own[str(piece)]
-                given = {x: mine.get(t) or shared[t] for x, t in part.takes.items()}
-                found = program.place(f"{name} {piece}", graph(part), given)
-                mine |= {tensor: found[output] for output, tensor in part.gives.items()}
-                outputs |= {f"new {piece}.{tensor}": found[output] for output, tensor in part.updates.items()}
+        for of in [str(piece) for piece in plan.pieces if piece.part == part.of] or [part.of]:
+            mine = own[of]
+            given = {x: mine.get(t) or shared[t] for x, t in part.takes.items() if x not in part.members}
+            for x, members in part.members.items():
+                terms = [own[str(piece)][members[piece.part]] for piece in plan.pieces if piece.part in members]
+                given[x] = program.total(f"{name} {x}", terms)
+            found = program.place(f"{name} {of}", graph(part), given)
+            mine |= {tensor: found[output] for output, tensor in part.gives.items()}
+            for output, tensor in part.updates.items():
+                outputs["new " + (of if tensor == of else f"{of}.{tensor}")] = found[output]
     return program.graph(outputs, "one device" if rank is None else f"rank {rank}")

@@ -400,14 +400,34 @@ def _counts(index: Form) -> bool:
 
 
 def cut_like(axes: tuple[int, ...], size: int, index: Form, form: Form) -> tuple[int, ...]:
-    """The axes of a dimension of this size, into which a form is written at an index that counts: those of the form,
-    where some of them in a row make that size and the dimension is not cut itself."""
-    for dim in form.dims if len(axes) == 1 and _counts(index) else ():
+    """The axes of a dimension of this size, into which a form is written at an index that counts: those of the form
+    along which the index counts, where some of them in a row make that size and the dimension is not cut itself."""
+    if len(axes) != 1 or not _counts(index):
+        return axes
+    found: list[tuple[int, ...]] = []
+    counts = _counts_along(index, size)
+    for d, dim in enumerate(form.dims):
         for low in range(len(dim)):
             for high in range(low + 2, len(dim) + 1):
                 if same(prod(dim[low:high]), size):
-                    return dim[low:high]
-    return axes
+                    if counts == (d, prod(dim[high:])):
+                        return dim[low:high]
+                    found.append(dim[low:high])
+    return found[0] if found else axes
+
+
+def _counts_along(index: Form, size: int) -> tuple[int, int] | None:
+    """The dimension in which an index counts to this size, and the number of places from one of its steps to the next,
+    if all axes that it depends on are neighbours in one dimension."""
+    _, parts, _ = comparisons.split_affine(index.pieces[0][1])
+    first = 0
+    for d, dim in enumerate(index.dims):
+        own = [v - first for v in parts if first <= v < first + len(dim)]
+        first += len(dim)
+        if own and len(own) == len(parts):
+            run = dim[min(own) : max(own) + 1]
+            return (d, prod(dim[max(own) + 1 :])) if same(prod(run), size) else None
+    return None
 
 
 def counted(store: Store, x: Form, chosen: Sequence[int], given: Sequence[Form], lead: int) -> dict[int, int]:

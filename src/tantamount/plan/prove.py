@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from math import prod
 
 from tantamount.calculus.infinities import is_real
 from tantamount.effort import TIMEOUT, Effort, Grown, Stopped, stopping, within
@@ -80,11 +81,26 @@ def _checked(part: Part, refine: Refine, effort: Effort) -> PartReport:
             )  # fmt: skip
         if found is not None and small is job and found.verdict is Verdict.PROVED:
             return _report(part, found.outputs, (*found.assumptions, *_passed_on(part, proof)))
+    if text and _fits(job, effort):  # what is wrong is in none of its smaller forms: a number that is no size
+        whole = refine(job)
+        if whole.verdict is Verdict.REFUTED:
+            return replace(
+                _report(part, whole.outputs, whole.assumptions), mismatch=whole.mismatch,
+                counterexample=whole.counterexample, notes=whole.notes,
+            )  # fmt: skip
     known |= _with_effort(proof, known, effort)
     report = _report(part, _ordered(job, known), _assumptions(part, proof))
     if report.verdict is Verdict.PROVED or not text:
         return report
     return replace(report, notes=(text if found is None else f"{text}: {found.verdict.value}",))
+
+
+def _fits(job: Job, effort: Effort) -> bool:
+    """True if a part is small enough to be executed as it is, and explained."""
+    graphs = (job.specification, *job.implementation)
+    elements = sum(prod(node.type.shape) for graph in graphs for node in graph.nodes if node.type is not None)
+    ranks = job.mesh.world_size
+    return not effort.exceeds("part_ranks", ranks) and not effort.exceeds("part_elements", elements)
 
 
 def _likely(small: Job, effort: Effort) -> list[str]:

@@ -271,15 +271,23 @@ class _Reader:
             )
         ((axis, listed),) = table.items()
         programs = place.list(listed, "a list of programs")
-        if axis not in mesh.axes or axis == virtual:
+        axes = axis.split("+")
+        if any(one not in mesh.axes or one == virtual for one in axes) or len(set(axes)) < len(axes):
             known = ", ".join(name for name in mesh.axes if name != virtual)
             raise place.wrong(shown(axis), f"one of {known}: ranks may run different programs", code="unknown-axis")
-        if len(programs) != mesh.axes[axis]:
-            raise place.wrong(f"{len(programs)} programs", f"{mesh.axes[axis]}, one for each coordinate along {axis}")
+        sizes = [mesh.axes[one] for one in axes]
+        if len(programs) != prod(sizes):
+            raise place.wrong(f"{len(programs)} programs", f"{prod(sizes)}, one for each coordinate along {axis}")
         for k, name in enumerate(programs):
             graphs[f"impl {k}"] = self.files.graph(name, files.at(f"impl: {axis} {k}"))
-        position = mesh.names.index(axis)
-        return [f"impl {mesh.coordinates(rank)[position]}" for rank in range(mesh.world_size)]
+        positions = [mesh.names.index(one) for one in axes]
+        numbers: list[int] = []
+        for rank in range(mesh.world_size):
+            number = 0
+            for position, size in zip(positions, sizes, strict=True):
+                number = number * size + mesh.coordinates(rank)[position]
+            numbers.append(number)
+        return [f"impl {number}" for number in numbers]
 
     def _relations(self, fields: Fields, key: str, tensors: Sequence[str], mesh: Mesh) -> dict[str, object]:
         outer = fields.at(key)

@@ -313,7 +313,7 @@ class Elements(ArrayLayout):
         return self, x[np.newaxis]
 
     def leave_group(self, y: Array, shape: Shape, group: str) -> Array:
-        return y[0]
+        return y[0, ...]  # an array also of a scalar
 
 
 def _finite(x: Element) -> Element:

@@ -132,3 +132,17 @@ def test_where_documents_begin(tmp_path: Path, first: int, proved: bool) -> None
     spec = "x: float32[64]\ny = aten.slice.Tensor(x, 0, 0, 1)\n-> y"
     path = job_files(tmp_path, spec, [body], '[inputs]\ndefault = "Replicate()"', {}, {})
     assert (refine(read_job(path)).verdict is Verdict.PROVED) == proved
+
+
+@pytest.mark.parametrize("experts", [2, 4])
+def test_results_of_experts_are_added_as_tokens_are_counted(experts: int) -> None:
+    """Tokens are 8 x 4, one after the other for each expert: what is added up has the axes of tokens, also where there
+    are as many experts as one of these axes is long, so that other neighbours make the number of tokens."""
+    w = Workbench()
+    x = w.input("x", experts, 8, 4, 3)
+    scores = w.b.sum(w.b.mul(x, x), (3,), keepdim=True)  # no table of numbers
+    flat = w.b.reshape(w.b.mul(x, scores), (experts * 32, 3))
+    rows = w.b.reshape(w.b.expand(w.b.iota(32), (experts, 32)), (experts * 32,))
+    zeros = w.aten("aten.zeros.default", (32, 3))
+    found = w.aten("aten.index_add.default", zeros, 0, rows, flat)
+    assert w.same(found, w.b.reshape(w.b.sum(w.b.mul(x, scores), (0,)), (32, 3)))

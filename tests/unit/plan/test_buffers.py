@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -10,6 +12,7 @@ from torch import Tensor  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
 from tantamount.capture.torch.training.buffers import without_buffers  # noqa: E402
+from tantamount.capture.torch.training.ranks import capture_side  # noqa: E402
 
 aten = torch.ops.aten
 
@@ -36,7 +39,7 @@ def test_parts_are_read_without_the_rest() -> None:
     for found, one in zip(traced(*given), wanted, strict=True):
         assert torch.equal(found, one)
     reads = [node for node in traced.graph.nodes if node.target is aten.slice.Tensor]
-    assert len(reads) == 3  # across two tensors, of what was no buffer, and of what was put together by cat
+    assert len(reads) == 2  # across two tensors, and of what was no buffer
     output = next(node for node in traced.graph.nodes if node.op == "output")
     read, _, _, _ = output.args[0]
     chain = read
@@ -60,3 +63,25 @@ def test_sums_over_ranks_are_those_of_parts() -> None:
     sums = [node for node in graph.nodes if node.target is c10d.all_reduce.default]
     assert [node.args for node in sums] == [(one, "sum", "dp") for one in graph.find_nodes(op="placeholder")]
     assert not graph.find_nodes(op="call_function", target=aten.slice_scatter.default)
+
+
+def test_parts_of_a_sum_over_ranks_meet_their_places() -> None:
+    """Ranks that put a vector together in different orders add up ``a`` and ``b``, as they did before it was taken
+    apart, whatever they read first. Where they read other parts, the vector stays whole."""
+
+    def operands(uneven: bool) -> list[list[str]]:
+        def build(rank: int) -> Any:
+            def run(a: Tensor, b: Tensor) -> dict[str, Tensor]:
+                whole = torch.cat((b, a) if rank else (a, b))
+                torch.distributed.all_reduce(whole)
+                if uneven and rank:
+                    return {"a": whole[3:].clone(), "b": torch.cat([whole[:1], whole[1:3]])}
+                return {"a": whole[3:].clone(), "b": whole[:3].clone()} if rank else {"a": whole[:3], "b": whole[3:]}
+
+            return run, (), {"kwargs": {"a": torch.empty(3), "b": torch.empty(3)}}
+
+        side = capture_side(build, {"dp": 2}, "a test")
+        return [[n.args[0].name for n in p.graph.nodes if "all_reduce" in str(n.target)] for p in side.programs]
+
+    assert operands(uneven=False) == [["a", "b"], ["b", "a"]]
+    assert operands(uneven=True) == [["cat"], ["cat"]]

@@ -14,6 +14,7 @@ import pytest
 
 from tantamount.answers import verify_plan
 from tantamount.errors import UserError
+from tantamount.plan.read import read_plan
 from tantamount.plan.result import PlanReport
 from tantamount.verdict import Verdict
 
@@ -86,3 +87,21 @@ def test_embedding_and_loss_may_count_as_layers() -> None:
     assert settings_of({**sizes, **both}).layers == (1, 2, 2, 1)
     with pytest.raises(UserError, match="6 layers"):
         settings_of(sizes)
+
+
+def test_programs_by_two_axes(tmp_path: Path) -> None:
+    """One for every pair of coordinates, the last axis that is named running fastest."""
+    shutil.copytree(PLAN, tmp_path / "plan")
+    path = tmp_path / "plan" / "plan.toml"
+    names = ["layer_reduce.tp0.json.gz", "layer_reduce.tp1.json.gz"]
+    listed = "".join(f'    "{name}",\n' for name in names)
+    text = path.read_text(encoding="utf-8")
+    assert text.count(f"tp = [\n{listed}]") == 1
+    for axes, order in (("dp+tp", (0, 1, 1, 0)), ("tp+dp", (0, 1, 1, 1))):
+        both = "".join(f'    "{names[k]}",\n' for k in order)
+        path.write_text(text.replace(f"tp = [\n{listed}]", f'"{axes}" = [\n{both}]'), encoding="utf-8")
+        job = read_plan(path).parts["layer_reduce"].job
+        for rank, graph in enumerate(job.implementation):
+            at = dict(zip(job.mesh.names, job.mesh.coordinates(rank), strict=True))
+            first, last = axes.split("+")
+            assert graph.path.endswith(names[order[2 * at[first] + at[last]]])

@@ -328,6 +328,20 @@ def test_a_smaller_form_that_is_another_program_refutes_nothing(
     assert checked(right).verdict is Verdict.PROVED
 
 
+def test_what_no_smaller_form_has_is_looked_at_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A number of the program that is no size, but looked like one: smaller, it is right."""
+    (tmp_path / "wrong").mkdir()
+    right = read_plan(write_plan(tmp_path)).parts["last"]
+    wrong = read_plan(write_plan(tmp_path / "wrong", {"last": ("(x, 32)", "(x, 16)")})).parts["last"]
+    monkeypatch.setattr(prove_module, "_smaller", lambda *_: (right.job, "made smaller"))
+    found = prove_module.part_checker(refine)(wrong)
+    assert found.verdict is Verdict.REFUTED
+    assert found.counterexample is not None
+    effort = Effort(bounds=replace(Bounds(), part_elements=0))
+    assert prove_module.part_checker(refine, effort)(wrong).verdict is Verdict.UNKNOWN
+    assert effort.hits["part_elements"].bound == 0
+
+
 def test_a_part_with_too_many_ranks_is_not_looked_at_closely_and_it_is_said(tmp_path: Path) -> None:
     job = read_plan(write_plan(tmp_path, {"last": ("(x, 32)", "(x, 16)")})).parts["last"]
     effort = Effort(bounds=replace(Bounds(), part_ranks=0))

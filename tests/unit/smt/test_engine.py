@@ -241,9 +241,10 @@ def test_ranks(tmp_path: Path, rank: str, expected: str, verdict: Verdict) -> No
     assert refine(job, engine="smt").verdict is verdict
 
 
-def test_partial_inputs_are_the_whole_minus_the_others(tmp_path: Path) -> None:
-    spec = "x: float32[3]\nz = mul(x, 2)\n-> z"
-    rank = 'x: float32[3]\ny = all_reduce(x, "sum", "tp")\nz = mul(y, 2)\n-> z'
+@pytest.mark.parametrize("shape", ["3", ""], ids=["vector", "number"])
+def test_partial_inputs_are_the_whole_minus_the_others(shape: str, tmp_path: Path) -> None:
+    spec = f"x: float32[{shape}]\nz = mul(x, 2)\n-> z"
+    rank = f'x: float32[{shape}]\ny = all_reduce(x, "sum", "tp")\nz = mul(y, 2)\n-> z'
     tables = '[inputs]\nx = "Partial(\'sum\')"\n[outputs]\nz = "Replicate()"'
     job = read_job(job_files(tmp_path, spec, [rank, rank], tables, {"tp": 2}, {"tp": ("tp",)}))
     assert refine(job, engine="smt").verdict is EQUAL

@@ -30,7 +30,7 @@ from tantamount.errors import UserError
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
 
-__all__ = ["RankOfPlan", "finish_job"]
+__all__ = ["RankOfPlan", "finish_job", "step_of"]
 
 _c10d = torch.ops._c10d_functional
 _PLACE = "--finish"
@@ -106,7 +106,7 @@ def _wrong(finish: _Finish, found: str, needed: str) -> UserError:
     return UserError("plan-finish", place=f"{_PLACE} {finish.name}", found=found, needed=needed)
 
 
-def _step(optimizer: torch.optim.Optimizer) -> None:
+def step_of(optimizer: torch.optim.Optimizer) -> None:
     """A step, traced; whoever calls has put everything that it uses into the state."""
     before = torch.compiler._is_compiling_flag
     torch.compiler._is_compiling_flag = True  # capturable optimizers insist on CUDA otherwise
@@ -241,7 +241,7 @@ def _updated(finish: _Finish, own: Mapping[str, Tensor], kept: Mapping[str, Mapp
     for name, parameter in own.items():
         if kept[name]:
             optimizer.state[parameter] = dict(kept[name])
-    _step(optimizer)
+    step_of(optimizer)
     found: dict[str, Tensor] = {}
     for name, parameter in own.items():
         found[f"new {name}"] = parameter.detach()

@@ -17,7 +17,15 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from tantamount.capture.torch.megatron.settings import Settings
 
-__all__ = ["experts_of", "gpt_piece", "grouped_product", "in_order_of_ranks"]
+__all__ = [
+    "biased_routers",
+    "chosen_in_groups",
+    "experts_of",
+    "gpt_piece",
+    "grouped_product",
+    "in_order_of_ranks",
+    "without_buffer",
+]
 
 
 def gpt_piece(s: Settings, kind: str) -> Any:
@@ -77,12 +85,39 @@ def gpt_piece(s: Settings, kind: str) -> Any:
     for layer in model.decoder.layers:
         if kind == "moe":
             _with_room_for_all(layer.mlp, s)
+    without_buffer(model, "local_tokens_per_expert")
     return model
 
 
 def experts_of(model: Any) -> dict[str, nn.Parameter]:
     """The parameters of a piece's experts by name, each a tensor whose first dimension is the experts."""
     return {name: p for name, p in model.named_parameters() if name.endswith(("experts.weight1", "experts.weight2"))}
+
+
+def biased_routers(model: Any) -> dict[str, Any]:
+    """The routers of a piece that have a bias for every expert, by the names of these."""
+    found = {name: module for name, module in model.named_modules() if getattr(module, "expert_bias", None) is not None}
+    return {f"{name}.expert_bias": module for name, module in found.items()}
+
+
+def without_buffer(model: Any, name: str) -> None:
+    """Let buffers of routers of this name be attributes, which are no part of a model's state: the numbers of tokens,
+    which begin at 0 in every step; in a step that does not concern routers, their biases."""
+    for router in biased_routers(model).values():
+        kept = router._buffers.pop(name)
+        setattr(router, name, kept)
+
+
+def chosen_in_groups(original: Callable[..., tuple[Tensor, Tensor]]) -> Callable[..., tuple[Tensor, Tensor]]:
+    """Megatron's ``group_limited_topk``, with the scores of the chosen experts read from all scores instead of from
+    those in which all outside of the chosen groups are minus infinity: the same, since the chosen groups have at least
+    as many experts as are chosen, and so is the gradient."""
+
+    def found(scores: Tensor, **numbers: int) -> tuple[Tensor, Tensor]:
+        chosen = original(scores=scores, **numbers)[1]
+        return scores.gather(1, chosen), chosen
+
+    return found
 
 
 def _with_room_for_all(layer: Any, s: Settings) -> None:

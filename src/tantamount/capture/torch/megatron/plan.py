@@ -22,8 +22,17 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tantamount.capture.programs import Program
 from tantamount.capture.torch.megatron.cpu import without_cuda
+from tantamount.capture.torch.megatron.distributed import pieces_reduced, pieces_updated
 from tantamount.capture.torch.megatron.gradients import partial_over_tensor_ranks
-from tantamount.capture.torch.megatron.models import experts_of, gpt_piece, grouped_product, in_order_of_ranks
+from tantamount.capture.torch.megatron.models import (
+    biased_routers,
+    chosen_in_groups,
+    experts_of,
+    gpt_piece,
+    grouped_product,
+    in_order_of_ranks,
+    without_buffer,
+)
 from tantamount.capture.torch.megatron.order import recorded_order
 from tantamount.capture.torch.megatron.settings import Settings, settings_of
 from tantamount.capture.torch.megatron.shards import pieces_of
@@ -65,6 +74,11 @@ def plan_of_megatron(args: Any, *, folder: str | Path, name: str = "megatron") -
     front.folder.rests_on("a stage of Megatron's calls its layers one after the other, and nothing between them")
     front.folder.rests_on("Megatron's hooks add the gradients of all microbatches up in main_grad")
     kinds = ["embedding", *dict.fromkeys(s.kinds), "head"]
+    if s.use_distributed_optimizer:
+        front.folder.rests_on(
+            "pieces of gradients and of the optimizer's state stay on the ranks that have them: tensors that are put "
+            "together of them stand for all"
+        )
     if "moe" in kinds:
         front.folder.rests_on(
             "every expert has room for all tokens, with weight 0 for those that did not choose it: what Megatron sends "
@@ -113,6 +127,7 @@ class _Front:
     whole: dict[str, dict[str, tuple[int, ...]]] = field(default_factory=dict[str, dict[str, tuple[int, ...]]])
     partial: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
     spread: dict[str, set[str]] = field(default_factory=dict[str, set[str]])  # parameters of experts on several ranks
+    biases: dict[str, list[str]] = field(default_factory=dict[str, list[str]])  # of routers
 
     @property
     def inner(self) -> dict[str, int]:
@@ -196,6 +211,7 @@ class _Front:
             self.partial[kind] = partial_over_tensor_ranks(model)
             self.spread[kind] = set(experts_of(model)) if s.expert_model_parallel_size > 1 else set()
             self.placed[kind] = _placements(model, self._expert_axes)
+            self.biases[kind] = list(biased_routers(model))
             length = s.seq_length // (s.tensor_model_parallel_size if self.sequence else 1)
             step = pass_step(model, kind, s.microbatches)
             return step, (), {"kwargs": given(s.micro_batch_size, length), "modules": model}
@@ -215,16 +231,24 @@ class _Front:
         loss = {"microbatch": _SUM, **dict.fromkeys(self.replicas, 'Partial("avg")')}
         outputs: dict[str, Any] = {"y": stream, "d_x": stream, "loss": loss}
         outputs |= {f"grad {name}": {"microbatch": _SUM, **self._gradient(kind, name)} for name in weights}
+        counts = {f"tokens {bias}": {**dict.fromkeys(beside, _SUM), **self._counted()} for bias in self.biases[kind]}
+        outputs |= counts
         names = [node.name for node in spec.graph.inputs]
+        biases = {bias: f"tokens {bias}" for bias in self.biases[kind]}  # what a bias is changed by
+        known = ("tokens", "labels", "x", "d_y", *biases)
         table: Table = {
             "data": [name for name in ("tokens", "labels") if name in names],
             "results": ["loss"] if kind == "head" else [],
             "before": {} if kind == "embedding" else {"hidden": ["x", "d_x"]},
             "after": {} if kind == "head" else {"hidden": ["y", "d_y"]},
-            "parameters": {name: f"grad {name}" for name in weights},
-            "frozen": [name for name in names if name not in weights and name not in ("tokens", "labels", "x", "d_y")],
+            "parameters": {**{name: f"grad {name}" for name in weights}, **biases},
+            "frozen": [name for name in names if name not in weights and name not in known],
         }
         self.folder.add(kind, spec, side, inputs, outputs, table)
+
+    def _counted(self) -> Placed:
+        """The placement over tp of numbers of tokens: each rank counts those that it routes."""
+        return {"tp": _SUM} if self.sequence else {}
 
     @property
     def _expert_axes(self) -> tuple[str, ...]:
@@ -239,15 +263,20 @@ class _Front:
 
     # ------------------------------------------------------------------------------------------ after the passes
     def add_reduce(self, kind: str) -> None:
-        s, names = self.s, list(self.whole[kind])
+        s, names, biases = self.s, list(self.whole[kind]), self.biases[kind]
 
         def whole() -> Any:
             given = {f"grad {name}": torch.empty(shape) for name, shape in self.whole[kind].items()}
-            return _whole_reduce(names, s, self.spread[kind]), (), {"kwargs": given}
+            given |= {name: torch.empty(s.num_experts or 0) for bias in biases for name in (bias, f"tokens {bias}")}
+            return _whole_reduce(names, s, self.spread[kind], biases), (), {"kwargs": given}
 
         def ranked() -> Any:
             model = self._piece(kind, alone=False)
             given = {f"grad {name}": torch.empty(shape) for name, shape in self.local[kind].items()}
+            if s.use_distributed_optimizer:
+                chunk = wrapped(model, sharded=True)
+                return pieces_reduced(model, chunk, optimizers_of(chunk, s), squares_of(s)), (), {"kwargs": given}
+            given |= {f"tokens {bias}": torch.empty(s.num_experts or 0) for bias in biases}
             return reduce_step(model, s), (), {"kwargs": given, "modules": model}
 
         spec = self._alone(whole)
@@ -256,11 +285,17 @@ class _Front:
         inputs = {f"grad {name}": self._gradient(kind, name) for name in names}
         squares = {name: self._squared(name) for name in squares_of(s)}
         outputs = {**{f"reduced {name}": self.placed[kind][name] for name in names}, **squares}
-        table: Table = {"kind": "piece", "of": kind}
+        counted = {**dict.fromkeys(self.replicas, _SUM), **self._counted()}
+        for bias in biases:
+            inputs |= {bias: {}, f"tokens {bias}": counted}
+            outputs[f"new {bias}"] = {}
+        table: Table = {"kind": "piece", "of": kind, "updates": {f"new {bias}": bias for bias in biases}}
         self.folder.add(f"{kind}_reduce", spec, side, inputs, outputs, table)
 
     def _squared(self, name: str) -> Placed:
         """The placement of a sum of squares: over the ranks that have other parts of the parameters."""
+        if self.s.use_distributed_optimizer:
+            return dict.fromkeys(self.inner, _SUM)
         return dict.fromkeys(self._expert_axes if name == "expert_squares" else ("tp",), _SUM)
 
     def add_norm(self) -> None:
@@ -285,6 +320,7 @@ class _Front:
 
         def build(*, alone: bool) -> Any:
             model = self._piece(kind, alone=alone)
+            without_buffer(model, "expert_bias")
             optimizers = optimizers_of(wrapped(model), s)
             shapes = self.whole[kind] if alone else self.local[kind]
             given = {
@@ -295,8 +331,23 @@ class _Front:
             return update_step(model, optimizers, s), (), options
 
         spec = self._alone(lambda: build(alone=True))
+        state = [node.name for node in spec.graph.inputs if node.name.startswith("optimizer:")]
+
+        def pieces() -> Any:
+            model = self._piece(kind, alone=False)
+            chunk = wrapped(model, sharded=True)
+            given = {"factor": torch.empty(())}
+            for name, shape in self.local[kind].items():
+                given |= {name: torch.empty(shape), f"reduced {name}": torch.empty(shape)}
+                for key in keys:
+                    known = spec.graph.by_name[f"optimizer:{name}.{key}"].type
+                    given[f"optimizer:{name}.{key}"] = torch.empty(() if known and not known.shape else shape)
+            return pieces_updated(model, chunk, optimizers_of(chunk, s), s, keys), (), {"kwargs": given}
+
+        keys = sorted({name.rpartition(".")[2] for name in state})
+        ranked = pieces if s.use_distributed_optimizer else lambda: build(alone=False)
         with _state_ended():
-            side = capture_side(self._ranked(lambda: build(alone=False)), self.inner, f"{kind}_update")
+            side = capture_side(self._ranked(ranked), self.inner, f"{kind}_update")
         placed = self.placed[kind]
         inputs: dict[str, Placed] = {}
         for node in spec.graph.inputs:
@@ -304,7 +355,7 @@ class _Front:
             owner = node.name.partition(":")[2].rpartition(".")[0]
             same = owner in placed and node.type is not None and node.type.shape == self.whole[kind][owner]
             inputs[node.name] = placed.get(tensor, placed[owner] if same else {})
-        own = {tensor: self._of_optimizer(kind, tensor) for tensor in inputs if tensor.startswith("optimizer:")}
+        own = {} if s.use_distributed_optimizer else {tensor: self._of_optimizer(kind, tensor) for tensor in state}
         new = [output.name for output in spec.graph.outputs if output.name.startswith("new ")]
         known = {"factor", *placed, *(f"reduced {name}" for name in placed)}
         table: Table = {
@@ -340,17 +391,22 @@ def _kernels_of_experts() -> Generator[None]:
     """The library of grouped matrix products, as far as Megatron's experts call it. And no scale is noted for auxiliary
     losses, of which there are none."""
     module = import_module("megatron.core.transformer.moe.grouped_gemm_util")
-    scaler = import_module("megatron.core.transformer.moe.moe_utils").MoEAuxLossAutoScaler
+    moe_utils = import_module("megatron.core.transformer.moe.moe_utils")
+    scaler = moe_utils.MoEAuxLossAutoScaler
     with (
+        patch.object(moe_utils, "group_limited_topk", chosen_in_groups(moe_utils.group_limited_topk)),
         patch.object(module, "ops", SimpleNamespace(gmm=grouped_product), create=True),
         patch.object(scaler, "set_loss_scale", staticmethod(lambda _: None)),
     ):
         yield
 
 
-def _whole_reduce(names: list[str], s: Settings, experts: set[str]) -> Callable[..., dict[str, Tensor]]:
+def _whole_reduce(
+    names: list[str], s: Settings, experts: set[str], biases: list[str]
+) -> Callable[..., dict[str, Tensor]]:
     """The gradients of one device, without what the loss was multiplied by, and the sums of their squares: of
-    ``experts`` that are spread over ranks apart."""
+    ``experts`` that are spread over ranks apart. Biases of routers change by the sign of how many tokens fewer than the
+    mean an expert got."""
 
     def run(**given: Tensor) -> dict[str, Tensor]:
         made = {name: given[f"grad {name}"] / float(s.data_parallel_size) for name in names}
@@ -358,7 +414,11 @@ def _whole_reduce(names: list[str], s: Settings, experts: set[str]) -> Callable[
         for total in squares_of(s):
             own = [(g * g).sum() for name, g in made.items() if (name in experts) == (total == "expert_squares")]
             squares[total] = torch.stack(own).sum() if own else torch.zeros(())
-        return {**{f"reduced {name}": gradient for name, gradient in made.items()}, **squares}
+        new: dict[str, Tensor] = {}
+        for bias in biases:
+            tokens = given[f"tokens {bias}"]
+            new[f"new {bias}"] = given[bias] + torch.sign(tokens.mean() - tokens) * s.moe_router_bias_update_rate
+        return {**{f"reduced {name}": gradient for name, gradient in made.items()}, **squares, **new}
 
     return run
 

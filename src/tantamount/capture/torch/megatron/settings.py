@@ -45,6 +45,7 @@ class Settings:
     batch_p2p_comm: bool = True
     microbatch_group_size_per_vp_stage: int | None = None
     deallocate_pipeline_outputs: bool = False
+    use_distributed_optimizer: bool = False
     optimizer: str = "adam"
     lr: float = 1e-4
     weight_decay: float = 0.01
@@ -73,6 +74,8 @@ class Settings:
     moe_router_topk_scaling_factor: float | None = None
     moe_router_score_function: str = "softmax"
     moe_router_pre_softmax: bool = False
+    moe_router_enable_expert_bias: bool = False
+    moe_router_bias_update_rate: float = 1e-3
     moe_router_load_balancing_type: str = "aux_loss"
     moe_aux_loss_coeff: float = 0.0
     moe_token_dispatcher_type: str = "allgather"
@@ -126,7 +129,8 @@ class Settings:
         names = (
             "moe_ffn_hidden_size", "moe_shared_expert_intermediate_size", "moe_router_topk", "moe_router_num_groups",
             "moe_router_group_topk", "moe_router_topk_scaling_factor", "moe_router_score_function",
-            "moe_router_pre_softmax", "moe_token_dispatcher_type",
+            "moe_router_pre_softmax", "moe_token_dispatcher_type", "moe_router_enable_expert_bias",
+            "moe_router_bias_update_rate",
         )  # fmt: skip
         found = {name: getattr(self, name) for name in names}
         return {
@@ -208,6 +212,10 @@ def settings_of(args: Any) -> Settings:
         given.pop("params_dtype")
     if given.get("transformer_impl") == "local":
         given.pop("transformer_impl")
+    context = given.pop("context_parallel_size", None) or 1
+    if context > 1:
+        needed = "1: Megatron's own attention knows of no other, and Transformer Engine's kernels are not captured"
+        raise _wrong(f"context_parallel_size = {context}", needed)
     if "padded_vocab_size" not in given and "vocab_size" in given:
         given["padded_vocab_size"] = given["vocab_size"]
     unknown = [name for name, value in given.items() if name not in known | _BESIDE and value]
@@ -241,6 +249,8 @@ def _check(s: Settings) -> None:
         (s.position_embedding_type not in ("rope", "learned_absolute", "none"),
          f"position_embedding_type {s.position_embedding_type}", "rope, learned_absolute or none"),
         (s.optimizer not in ("adam", "sgd"), f"optimizer {s.optimizer}", "adam or sgd"),
+        (s.use_distributed_optimizer and s.optimizer != "adam", f"the distributed optimizer with {s.optimizer}",
+         "adam"),
         (s.clip_grad <= 0, f"clip_grad {s.clip_grad}", "a positive norm"),
         *(_of_experts(s) if s.num_experts is not None else ()),
         (s.expert_model_parallel_size > 1 and s.num_experts is None,
@@ -263,8 +273,10 @@ def _of_experts(s: Settings) -> Iterator[tuple[Any, str, str]]:
     yield aux, f"moe_aux_loss_coeff {s.moe_aux_loss_coeff}", "0, or moe_router_load_balancing_type none"
     yield (s.moe_token_dispatcher_type != "alltoall", f"moe_token_dispatcher_type {s.moe_token_dispatcher_type}",
            "alltoall")  # fmt: skip
-    yield (s.moe_router_num_groups, f"moe_router_num_groups {s.moe_router_num_groups}",
-           "experts in one group: scores of others would be minus infinity, of which sums are taken")  # fmt: skip
+    groups, chosen = s.moe_router_num_groups or 1, s.moe_router_group_topk or s.moe_router_num_groups or 1
+    yield ((s.num_experts or 1) % groups, f"moe_router_num_groups {groups}", f"a divisor of {s.num_experts}")
+    yield (chosen * (s.num_experts or 1) // groups < s.moe_router_topk, f"moe_router_group_topk {chosen}",
+           f"groups that have {s.moe_router_topk} experts")  # fmt: skip
     yield spread, f"expert_model_parallel_size {ep}", f"a multiple of tensor_model_parallel_size {tp} within dp x tp"
     yield ep == 1 and tp > 1, "experts on one rank of several that are tensor-parallel", "expert_model_parallel_size"
     yield (ep > 1 and tp > 1 and s.expert_tensor_parallel_size != 1,

@@ -11,10 +11,10 @@ from unittest.mock import patch
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
+from tantamount.capture.torch.megatron.models import biased_routers
+from tantamount.capture.torch.megatron.numbers import Norm, NumbersAreTensors, Root, Settled, l2_norm
 from tantamount.capture.torch.megatron.settings import Settings
-from tantamount.errors import InternalError
 
 __all__ = [
     "norm_step",
@@ -48,6 +48,9 @@ def pass_step(model: Any, kind: str, microbatches: int, scale: float = 1.0) -> S
             return chunk(tokens, positions, None, labels=labels), lambda losses: (losses.mean(), {})
 
         kept = [(d, dict(vars(d))) for d in _dispatchers(model)]  # what a call leaves there, no call reads
+        routers = {name: (router, router.local_tokens_per_expert) for name, router in biased_routers(model).items()}
+        for router, tokens_before in routers.values():
+            router.local_tokens_per_expert = torch.zeros(tokens_before.shape)
         y, _ = schedules.forward_step(
             forward, None, model, microbatches, x, [], model.config, cp_group_size=1, is_last_stage=kind == "head"
         )
@@ -57,6 +60,9 @@ def pass_step(model: Any, kind: str, microbatches: int, scale: float = 1.0) -> S
         for dispatcher, before in kept:
             vars(dispatcher).clear()
             vars(dispatcher).update(before)
+        for name, (router, tokens_before) in routers.items():
+            result[f"tokens {name}"] = router.local_tokens_per_expert
+            router.local_tokens_per_expert = tokens_before
         return result if x is None else {**result, "d_x": gradient}
 
     return run
@@ -79,15 +85,20 @@ def reduce_step(model: Any, s: Settings) -> Step:
             chunk = wrapped(model)
         for name, parameter in model.named_parameters():
             parameter.main_grad.copy_(given[f"grad {name}"])
+        routers = {name: (router, router.local_tokens_per_expert) for name, router in biased_routers(model).items()}
+        for name, (router, _) in routers.items():
+            router.local_tokens_per_expert = given[f"tokens {name}"].clone()
         distributed.finalize_model_grads([chunk])
+        for router, before in routers.values():
+            router.local_tokens_per_expert = before
         squares = {name: torch.zeros(()) for name in squares_of(s)}
         for name, optimizer in zip(squares_of(s), optimizers_of(chunk, s), strict=False):
             found: list[Tensor] = []
-            with torch.no_grad(), _NumbersAreTensors():
+            with torch.no_grad(), NumbersAreTensors():
                 optimizer.prepare_grads()
                 with (
                     patch.object(torch.distributed, "all_reduce", lambda x, found=found, **_: found.append(x.clone())),
-                    patch.object(clip_grads, "l2_norm_impl", _l2_norm),
+                    patch.object(clip_grads, "l2_norm_impl", l2_norm),
                 ):
                     grads = optimizer.get_main_grads_for_grad_norm()
                     clip_grads.get_grad_norm_fp32(grads, grad_stats_parallel_group=None)
@@ -116,20 +127,22 @@ def norm_step(s: Settings) -> Step:
     parallel_state = import_module("megatron.core.parallel_state")
 
     def run(**squares: Tensor) -> dict[str, Tensor]:
-        groups = {
+        groups: dict[str, Any] = {
             "squares": parallel_state.get_model_parallel_group,
             "expert_squares": parallel_state.get_expert_tensor_model_pipeline_parallel_group,
         }
+        if s.use_distributed_optimizer:  # of all ranks, each of which has other elements
+            groups = dict.fromkeys(groups, parallel_state.get_intra_distributed_optimizer_instance_group)
         one = torch.zeros(1)
         one.grad = torch.ones(1)
         norms: list[Tensor] = []
-        with torch.no_grad(), _NumbersAreTensors():
+        with torch.no_grad(), NumbersAreTensors():
             for name, own in squares.items():
-                root = _Root(own.reshape(1))
+                root = Root(own.reshape(1))
                 with patch.object(clip_grads, "l2_norm_impl", lambda *_, root=root: (root, None)):
                     norms.append(clip_grads.get_grad_norm_fp32([own], grad_stats_parallel_group=groups[name]()))
             whole = norms[0] if len(norms) == 1 else torch.stack([norm**2 for norm in norms]).sum().sqrt()
-            clip_grads.clip_grad_by_total_norm_fp32([one], s.clip_grad, _Norm(whole))
+            clip_grads.clip_grad_by_total_norm_fp32([one], s.clip_grad, Norm(whole))
         return {"factor": one.grad.reshape(())}
 
     return run
@@ -154,9 +167,9 @@ def update_step(model: Any, optimizers: Sequence[Any], s: Settings) -> Step:
         for name, parameter in model.named_parameters():
             parameter.main_grad = given[f"reduced {name}"].clone()
         for optimizer in optimizers:
-            with torch.no_grad(), _NumbersAreTensors():
+            with torch.no_grad(), NumbersAreTensors():
                 optimizer.prepare_grads()
-                clip_grads.clip_grad_by_total_norm_fp32(optimizer.get_parameters(), s.clip_grad, _Known(factor))
+                clip_grads.clip_grad_by_total_norm_fp32(optimizer.get_parameters(), s.clip_grad, Settled(factor))
             optimizer.step_with_ready_grads()
         for parameter in model.parameters():
             parameter.grad = None
@@ -165,16 +178,11 @@ def update_step(model: Any, optimizers: Sequence[Any], s: Settings) -> Step:
     return run
 
 
-def _l2_norm(chunk: int, flag: Any, lists: list[list[Tensor]], per_tensor: bool) -> tuple[Tensor, None]:
-    """The result of Apex's and Transformer Engine's kernel: the norm of all elements of all tensors."""
-    squares = [(tensor * tensor).sum() for tensors in lists for tensor in tensors]
-    return torch.stack(squares).sum().sqrt().reshape(1), None
-
-
-def wrapped(model: Any) -> Any:
-    """A model in Megatron's ``DistributedDataParallel``, which keeps its gradients in buckets."""
+def wrapped(model: Any, *, sharded: bool = False) -> Any:
+    """A model in Megatron's ``DistributedDataParallel``, which keeps its gradients in buckets, and if they are
+    ``sharded`` parameters as well."""
     distributed = import_module("megatron.core.distributed")
-    config = distributed.DistributedDataParallelConfig(grad_reduce_in_fp32=True)
+    config = distributed.DistributedDataParallelConfig(grad_reduce_in_fp32=True, use_distributed_optimizer=sharded)
     return distributed.DistributedDataParallel(model.config, config, model)
 
 
@@ -185,6 +193,7 @@ def optimizers_of(chunk: Any, s: Settings) -> tuple[Any, ...]:
     config = module.OptimizerConfig(
         optimizer=s.optimizer, lr=s.lr, weight_decay=s.weight_decay, adam_beta1=s.adam_beta1, adam_beta2=s.adam_beta2,
         adam_eps=s.adam_eps, sgd_momentum=s.sgd_momentum, clip_grad=s.clip_grad, bf16=False, fp16=False,
+        use_distributed_optimizer=chunk.ddp_config.use_distributed_optimizer,
     )  # fmt: skip
 
     def gathered(found: list[Any], own: Any, group: Any = None) -> None:
@@ -192,68 +201,6 @@ def optimizers_of(chunk: Any, s: Settings) -> tuple[Any, ...]:
         others would be empty."""
         found[:] = [own] * len(found)
 
-    with patch.object(torch.distributed, "all_gather_object", gathered):
+    with patch.object(torch.distributed, "all_gather_object", gathered), NumbersAreTensors():
         made = module.get_megatron_optimizer(config, [chunk], use_gloo_process_groups=False)
     return tuple(made.chained_optimizers)
-
-
-class _NumbersAreTensors(TorchFunctionMode):
-    """A number that is read from a tensor stays in it; and Megatron is told the type that a tensor has on a GPU."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is Tensor.item:
-            return args[0].reshape(())
-        if func is Tensor.type and len(args) == 1 and not kwargs:
-            return func(*args).replace("torch.", "torch.cuda.")
-        return func(*args, **(kwargs or {}))
-
-
-class _Norm:
-    """A norm whose number is not known, as ``clip_grad_by_total_norm_fp32`` uses one."""
-
-    def __init__(self, value: Tensor) -> None:
-        self.value = value
-
-    def __add__(self, other: float) -> _Norm:
-        return _Norm(self.value + other)
-
-    def __rtruediv__(self, other: float) -> _Coefficient:
-        return _Coefficient(other / self.value)
-
-
-class _Known(_Norm):
-    """The norm of which it is known by what it has gradients multiplied: 1, or less."""
-
-    def __add__(self, other: float) -> _Norm:
-        return self
-
-    def __rtruediv__(self, other: float) -> _Coefficient:
-        return _Coefficient(self.value, settled=True)
-
-
-class _Root:
-    """A norm that is squared next."""
-
-    def __init__(self, squared: Tensor) -> None:
-        self.squared = squared
-
-    def __pow__(self, exponent: float) -> Tensor:
-        if exponent != 2.0:
-            raise InternalError(f"a norm to the power of {exponent}")
-        return self.squared.clone()
-
-
-class _Coefficient:
-    """A coefficient by which gradients are multiplied if it is less than 1: that is multiplying by it, or by 1 if it is
-    not."""
-
-    def __init__(self, value: Tensor, *, settled: bool = False) -> None:
-        self.value = value if settled else torch.clamp(value, max=1.0)
-
-    def __lt__(self, other: float) -> bool:
-        if other != 1.0:
-            raise InternalError(f"a coefficient that is compared with {other}")
-        return True
-
-    def __rmul__(self, other: Any) -> Any:
-        return other * self.value

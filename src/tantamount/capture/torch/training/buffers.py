@@ -9,6 +9,8 @@ all of these are rows, so that a proof would have to look at it in very many pie
 # pyright: basic
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,7 +18,7 @@ from torch import Tensor, fx
 
 from tantamount.capture.torch.training.rewriting import window
 
-__all__ = ["without_buffers"]
+__all__ = ["Call", "without_buffers"]
 
 _aten = torch.ops.aten
 _c10d = torch.ops._c10d_functional
@@ -29,13 +31,25 @@ _REMOVED = (
 )  # fmt: skip
 
 
-def without_buffers(graph: fx.Graph) -> None:
+@dataclass(frozen=True)
+class Call:
+    """A call of a collective in a rewritten program: the process group by PyTorch's name, which of the calls of that
+    group it was in the program as it was, and the part of the vector that it is left with (``None`` for all)."""
+
+    group: str
+    number: int
+    part: tuple[int, int] | None
+
+
+def without_buffers(graph: fx.Graph) -> tuple[Call, ...]:
     """Rewrite slices of vectors that were put together from parts as what is done with the part: ``all_reduce(x)[a:b]``
     as ``all_reduce(x[a:b])``, and so for scaling; ``slice_scatter(x, y, ...)[a:b]`` as a part of ``y`` or of ``x``.
     What cannot be taken apart stays; what nobody uses then is taken out, also sums over ranks of which nothing is read.
 
-    Every rank takes the same vectors apart in the same order, or the calls of a group do not meet, which is refused
-    where ranks are run side by side."""
+    Returned are the collectives that the program calls now, in its order. The ranks of a group compute what they did
+    if these are the same on all of them: then the calls that meet are parts of calls that met, and the same parts.
+    (Ranks that put a vector together in different orders read parts of it in different orders.)"""
+    numbers = _numbered(graph)
     parts = _Parts(graph)
     for node in list(graph.nodes):
         if node.target is _aten.slice.Tensor and _assembled(node.args[0]):
@@ -43,13 +57,32 @@ def without_buffers(graph: fx.Graph) -> None:
             if where is not None and where[0] == 0 and where[3] == 1:
                 length = node.args[0].meta["val"].shape[0]
                 start, end = where[1], length if where[2] is None else min(where[2], length)
-                with graph.inserting_before(node):
-                    found = parts.part(node.args[0], start, end)
+                found = parts.part(node.args[0], start, end)
                 if found is not None:
                     node.replace_all_uses_with(found)
+    parts.in_order()
     for node in reversed(list(graph.nodes)):
         if not node.users and node.target in _REMOVED:
             graph.erase_node(node)
+    calls: list[Call] = []
+    for node in graph.nodes:
+        if node in numbers or node in parts.calls:
+            whole, part = parts.calls.get(node, (node, None))
+            calls.append(Call(*numbers[whole], part))
+    return tuple(calls)
+
+
+def _numbered(graph: fx.Graph) -> dict[fx.Node, tuple[str, int]]:
+    """The collectives of a program: the group of each, and how many of its calls come before."""
+    counts = Counter[str]()
+    found: dict[fx.Node, tuple[str, int]] = {}
+    for node in graph.nodes:
+        named = getattr(node.target, "namespace", "") == "_c10d_functional" and node.args
+        if named and node.target is not _c10d.wait_tensor.default:
+            group = str(node.args[-1])
+            found[node] = group, counts[group]
+            counts[group] += 1
+    return found
 
 
 def _vector(node: Any) -> bool:
@@ -58,10 +91,13 @@ def _vector(node: Any) -> bool:
 
 
 def _assembled(node: Any) -> bool:
-    """True for a vector that something was written into part by part, or that was computed from one."""
+    """True for a vector that was put together from parts, one written after the other or all at once, or that was
+    computed from one."""
     while _vector(node):
         if node.target is _aten.slice_scatter.default:
             return True
+        if node.target is _aten.cat.default:
+            return len(node.args[0]) > 1
         if node.target not in (*_ALIKE, *_SCALED, *_VIEWS, _c10d.all_reduce.default, _c10d.wait_tensor.default):
             return False
         node = node.args[0]
@@ -74,10 +110,11 @@ class _Parts:
     def __init__(self, graph: fx.Graph) -> None:
         self.graph = graph
         self.known: dict[tuple[fx.Node, int, int], fx.Node | None] = {}
+        self.calls: dict[fx.Node, tuple[fx.Node, tuple[int, int]]] = {}  # collectives: of which one which part
 
     def part(self, x: Any, start: int, end: int) -> fx.Node | None:
         """A node that is ``x[start:end]`` without the rest of ``x``; ``None`` if there is none. New nodes are put where
-        the graph's nodes are being inserted."""
+        those are that they are parts of."""
         if not _vector(x) or not 0 <= start < end <= x.meta["val"].shape[0]:
             return None
         key = (x, start, end)
@@ -116,8 +153,19 @@ class _Parts:
             return self._again(x, args[0], start, end)
         if x.target is _c10d.wait_tensor.default and args[0].target is _c10d.all_reduce.default:
             reduced = self._again(args[0], args[0].args[0], start, end)
-            return None if reduced is None else self._made(x, (reduced,), end - start)
+            if reduced is None:
+                return None
+            whole, (low, _) = self.calls.get(args[0], (args[0], (0, 0)))
+            self.calls[reduced] = whole, (low + start, low + end)
+            return self._made(x, (reduced,), end - start)
         return x if (start, end) == (0, x.meta["val"].shape[0]) else None
+
+    def in_order(self) -> None:
+        """Let parts of one collective be called in the order of their places, whatever is read first: ranks that read
+        parts in different orders, or some of them twice, make the same calls."""
+        for call, (whole, _) in sorted(self.calls.items(), key=lambda made: made[1][1]):
+            for node in (call, *(user for user in call.users if user.target is _c10d.wait_tensor.default)):
+                whole.prepend(node)
 
     def _again(self, x: fx.Node, operand: Any, start: int, end: int) -> fx.Node | None:
         """The operation of ``x``, done with a part of its first operand."""
@@ -125,7 +173,8 @@ class _Parts:
         return None if found is None else self._made(x, (found, *x.args[1:]), end - start)
 
     def _made(self, x: fx.Node, args: tuple[Any, ...], length: int) -> fx.Node:
-        node = self.graph.call_function(x.target, args, dict(x.kwargs))  # type: ignore[arg-type]
+        with self.graph.inserting_before(x):
+            node = self.graph.call_function(x.target, args, dict(x.kwargs))  # type: ignore[arg-type]
         node.meta = {**x.meta, "val": x.meta["val"].new_empty(length)}
         return node
 

@@ -40,7 +40,7 @@ class PlanFolder:
     ) -> None:
         """The part ``name``: its programs, the relations of all inputs and outputs of the specification, and what its
         tensors are to the plan. Raises :class:`UserError` for a tensor that nothing is known of."""
-        cut = [f"{name}.{side.axis}{k}" if side.axis else name for k in range(len(side.programs))]
+        cut = [f"{name}.{side.axis.replace('+', '_')}{k}" if side.axis else name for k in range(len(side.programs))]
         programs = [self._file(file, program) for file, program in zip(cut, side.programs, strict=True)]
         impl: Any = {side.axis: programs} if side.axis else programs[0]
         self.order |= side.order

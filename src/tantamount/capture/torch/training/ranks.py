@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from math import prod
 from typing import Any
 
@@ -14,9 +15,9 @@ from torch import fx
 from tantamount.capture.programs import Program
 from tantamount.capture.stated import placement_text
 from tantamount.capture.torch.programs import trace_rank
-from tantamount.capture.torch.training.buffers import without_buffers
+from tantamount.capture.torch.training.buffers import Call, without_buffers
 from tantamount.capture.torch.training.rewriting import without_detours
-from tantamount.errors import UserError
+from tantamount.errors import InternalError, UserError
 from tantamount.ir.mesh import Mesh
 
 __all__ = ["Placed", "Side", "capture_side", "in_order"]
@@ -28,9 +29,9 @@ Placed = Mapping[str, str]  # axis -> placement; an axis that is not named has r
 
 @dataclass(frozen=True)
 class Side:
-    """The programs of the ranks: one, or along ``axis`` one for each coordinate. ``inputs`` and ``outputs`` are the
-    placements of DTensors. ``order``: pairs of axes of which the first has the larger blocks where both cut the same
-    dimension. ``captured`` of ``world`` ranks were captured."""
+    """The programs of the ranks: one, or along ``axis`` (or two, as ``dp+tp``) one for each coordinate. ``inputs`` and
+    ``outputs`` are the placements of DTensors. ``order``: pairs of axes of which the first has the larger blocks where
+    both cut the same dimension. ``captured`` of ``world`` ranks were captured."""
 
     programs: tuple[Program, ...]
     axis: str
@@ -49,23 +50,10 @@ def capture_side(build: Callable[[int], Any], axes: Mapping[str, int], place: st
     programs differ along an axis, every coordinate along it: that the others run what these do is an assumption.
     Raises :class:`UserError` for ranks whose programs differ along more than one axis."""
     mesh = Mesh(dict(axes))
-    found: dict[int, tuple[Program, str, list[Any], list[Any], dict[str, str]]] = {}
-
-    def look(rank: int) -> str:
-        if rank not in found:
-            program, traced, names = trace_rank(build, rank, axes, _simplified)
-            text = json.dumps({**program.document, "rank": None}, sort_keys=True)
-            found[rank] = program, text, list(traced.inputs), list(traced.outputs), names
-        return found[rank][1]
-
-    for rank in _chosen(mesh):
-        look(rank)
-    axis = _differing(mesh, {rank: text for rank, (_, text, *_) in found.items()}, place)
-    ranks = [0]
-    if axis:
-        ranks = [_with(mesh, 0, axis, k) for k in range(mesh.axes[axis])]
-        for rank in ranks:
-            look(rank)
+    seen = _found(build, mesh, place, apart=True) or _found(build, mesh, place, apart=False)
+    if seen is None:
+        raise InternalError(f"{place}: programs that nothing was done to")
+    axis, ranks, found = seen
     order: set[tuple[str, str]] = set()
     inputs: dict[str, Placed] = {}
     outputs: dict[str, Placed] = {}
@@ -85,9 +73,44 @@ def capture_side(build: Callable[[int], Any], axes: Mapping[str, int], place: st
     return Side(programs, axis, inputs, outputs, frozenset(order), groups, len(found), mesh.world_size)
 
 
-def _simplified(graph: fx.Graph) -> None:
-    without_detours(graph)
-    without_buffers(graph)
+_Found = tuple[Program, str, list[Any], list[Any], dict[str, str]]
+
+
+def _found(
+    build: Callable[[int], Any], mesh: Mesh, place: str, *, apart: bool
+) -> tuple[str, list[int], dict[int, _Found]] | None:
+    """The axis along which programs differ, the ranks that stand for its coordinates, and what was captured of ranks;
+    with buffers taken ``apart``, or ``None`` if not all ranks take the same ones apart in the same way."""
+    found: dict[int, _Found] = {}
+    calls: set[tuple[tuple[object, ...], ...]] = set()
+
+    def look(rank: int) -> str:
+        if rank not in found:
+            own: list[Call] = []
+
+            def simplified(graph: fx.Graph) -> None:
+                without_detours(graph)
+                own.extend(without_buffers(graph) if apart else ())
+
+            program, traced, names = trace_rank(build, rank, mesh.axes, simplified)
+            text = json.dumps({**program.document, "rank": None}, sort_keys=True)
+            found[rank] = program, text, list(traced.inputs), list(traced.outputs), names
+            calls.add(tuple((names.get(call.group, call.group), call.number, call.part) for call in own))
+        return found[rank][1]
+
+    for rank in _chosen(mesh):
+        look(rank)
+    if len(calls) > 1:
+        return None
+    axis = _differing(mesh, {rank: text for rank, (_, text, *_) in found.items()}, place)
+    ranks = [0]
+    if axis:
+        ranks = [0]
+        for name in axis.split("+"):
+            ranks = [_with(mesh, rank, name, k) for rank in ranks for k in range(mesh.axes[name])]
+        for rank in ranks:
+            look(rank)
+    return None if len(calls) > 1 else (axis, ranks, found)
 
 
 def _chosen(mesh: Mesh) -> Iterator[int]:
@@ -107,18 +130,22 @@ def _with(mesh: Mesh, rank: int, axis: str, k: int) -> int:
 
 
 def _differing(mesh: Mesh, texts: Mapping[int, str], place: str) -> str:
-    """The axis along which programs differ; empty if all are one."""
+    """The axis along which programs differ, or two of them, as ``dp+tp``; empty if all are one."""
     if len(set(texts.values())) == 1:
         return ""
-    for position, axis in enumerate(mesh.names):
-        by: dict[int, set[str]] = {}
+    names = mesh.names
+    for axes in (*((axis,) for axis in names), *combinations(names, 2)):
+        if len(axes) > 1 and prod(mesh.axes[axis] for axis in axes) > ALL:
+            continue
+        by: dict[tuple[int, ...], set[str]] = {}
         for rank, text in texts.items():
-            by.setdefault(mesh.coordinates(rank)[position], set()).add(text)
+            at = mesh.coordinates(rank)
+            by.setdefault(tuple(at[names.index(axis)] for axis in axes), set()).add(text)
         if all(len(own) == 1 for own in by.values()):
-            return axis
+            return "+".join(axes)
     raise UserError(
         "plan-ranks", place=place, found=f"programs that differ along more than one axis of {dict(mesh.axes)}",
-        needed="ranks that run one program, or along one axis one for each coordinate",
+        needed=f"ranks that run one program, along one axis one for each coordinate, or along two of {ALL} ranks",
     )  # fmt: skip
 
 
