@@ -391,10 +391,30 @@ def _mentioned(box: Mapping[int, tuple[int, int]], *sides: Polynomial) -> tuple[
 def _searched(store: Store, x: Polynomial, y: Polynomial, box: Axes) -> Answer:
     before = store.effort.counts()
     ways = _Ways(store, box, residual=add(store, x, scale(y, -1)))
-    if any(way() for way in ways.of(x, y)):
+    if _shown(store, ways.of(x, y)):
         return EQUAL
     hits = store.effort.since(before, COMPARISON)
     return Undecided(hits, ways.problem) if hits or ways.problem else Different(ways.residual)
+
+
+def _shown(store: Store, ways: Iterator[Callable[[], bool]]) -> bool:
+    """True if one of the ways shows that two Polynomials are equal. Inside of a search they take of its steps; outside,
+    each has its own."""
+    if store.left is not None:
+        return any(way() for way in ways)
+    effort = store.effort
+    while True:
+        late = store.fruitless > effort.bounds.fruitless_steps
+        if late:
+            effort.hit("fruitless_steps", store.fruitless)
+        name, begun = "late_steps" if late else "search_steps", effort.steps
+        try:
+            shown = effort.attempt(name, getattr(effort.bounds, name), lambda: next(ways)())
+        except StopIteration:
+            return False
+        if shown:
+            return True
+        store.fruitless += effort.steps - begun
 
 
 @dataclass
