@@ -104,3 +104,17 @@ def test_an_answer_that_rests_on_an_undecided_one_is_undecided_again() -> None:
     before = w.store.effort.hits["expanded_terms"].count
     equal_polynomials(w.store, x, y)
     assert w.store.effort.hits["expanded_terms"].count == before + 1
+
+
+def test_a_way_that_takes_too_many_steps_is_followed_by_the_next() -> None:
+    """The first ways give up; one that needs fewer steps still shows it, as long as there are steps for all."""
+    few = replace(Bounds(), search_steps=5)
+    w = Binomial(Effort(bounds=few))
+    x, y = polynomials(w.square, w.wrong)
+    first = equal_polynomials(w.store, x, y)
+    assert isinstance(first, Undecided)
+    assert "search_steps" in {hit.name for hit in first.hits}
+    assert w.store.fruitless > 5
+    w.store.effort.bounds = Bounds()  # with more of it, the search is made again
+    assert isinstance(equal_polynomials(w.store, x, y), Different)
+    assert equal_polynomials(w.store, *polynomials(w.square, w.sum)) == Equal()
