@@ -41,9 +41,9 @@ def test_with_too_little_effort_it_is_undecided_and_with_all_of_it_equal() -> No
     answer = equal_polynomials(w.store, x, y, CELL)
     assert isinstance(answer, Undecided)
     (hit,) = answer.hits
-    assert (hit.topic, hit.bound) == ("limit-search-effort", 10_000)
+    assert (hit.topic, hit.bound) == ("limit-search-effort", 25_000)
     assert hit.needed is not None
-    assert hit.needed > 10_000
+    assert hit.needed > 25_000
     assert equal_polynomials(w.store, x, y, CELL) == answer  # remembered, with what was left
     w.store.left = None
     assert equal_polynomials(w.store, x, y, CELL) == Equal()
