@@ -34,6 +34,7 @@ ALLOWED: dict[str, str] = {
     "calculus/atoms.py: _POSING": NUMBERING,
     "calculus/constants.py: _FEW_DIGITS": MEANING,
     "calculus/constants.py: _HEIGHT": MEANING,
+    "calculus/expand.py: _APART": WAY,  # which of two ways to compare is tried first
     "calculus/powers.py: _INT64": MEANING,
     "calculus/records.py: range(4)": WAY,  # what has multiplicities after that is told apart kind by kind
     "calculus/signs.py: _MOST_DIGITS": "an end of an interval that would be longer is rounded outwards: no search",

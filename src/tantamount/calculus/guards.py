@@ -443,9 +443,7 @@ def _through(store: Store, flat: Flat, factor: Factor, guard: Comparison, box: R
     return [Flat(flat.coefficient, tuple(kept), ranges)]
 
 
-def _same_place(
-    store: Store, flat: Flat, guard: Comparison, other: Factor, found: Comparison
-) -> list[Flat] | None:
+def _same_place(store: Store, flat: Flat, guard: Comparison, other: Factor, found: Comparison) -> list[Flat] | None:
     """``[t + a == 0] [t + b == 0]`` is ``[t + a == 0] [b - a == 0]``, which gives a bound variable of b that occurs
     nowhere in a: what is read where it was written. ``found``: the comparison that the factor ``other`` is."""
     if found.op != "equal" or found.rest != guard.rest:
