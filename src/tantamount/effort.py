@@ -160,8 +160,8 @@ class Effort:
             self._most = outer
 
     def attempt(self, name: str, steps: int, way: Callable[[], T]) -> T | None:
-        """What ``way`` returns; ``None`` where it takes more than so many steps, which counts as a hit of the bound
-        ``name``. A bound on steps that is set around this call holds, too."""
+        """Return the result of ``way``; ``None`` where it takes more than so many steps, which counts as a hit of the
+        bound ``name``. A bound on steps that is set around this call holds, too."""
         outer = self._most
         most = self.steps + steps
         self._most = most if outer is None else min(most, outer)
