@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -156,6 +156,22 @@ class Effort:
         except Grown:
             self.hits = hits
             raise
+        finally:
+            self._most = outer
+
+    def attempt(self, name: str, steps: int, way: Callable[[], T]) -> T | None:
+        """Return the result of ``way``; ``None`` where it takes more than so many steps, which counts as a hit of the
+        bound ``name``. A bound on steps that is set around this call holds, too."""
+        outer = self._most
+        most = self.steps + steps
+        self._most = most if outer is None else min(most, outer)
+        try:
+            return way()
+        except Grown:
+            if outer is not None and self.steps > outer:
+                raise
+            self.hit(name)
+            return None
         finally:
             self._most = outer
 

@@ -137,7 +137,10 @@ class Bounds:
     so that verdicts repeat. None of them is about soundness: a search that ends early proves less, never more."""
 
     # calculus: are two normal forms equal?
-    search_effort: int = _bound(10_000, COMPARISON, "Factors of all products that one comparison of two terms makes.")
+    search_effort: int = _bound(25_000, COMPARISON, "Factors of all products that one comparison of two terms makes.")
+    search_steps: int = _bound(30_000, COMPARISON, "Steps of one way to show that two terms are equal.")
+    fruitless_steps: int = _bound(300_000, COMPARISON, "Steps that all ways which show nothing may take in one proof.")
+    late_steps: int = _bound(2_000, COMPARISON, "Steps of one way after so many fruitless ones.")
     expanded_terms: int = _bound(256, COMPARISON, "Terms that one polynomial may be multiplied out to.")
     multiplied_angles: int = _bound(6, COMPARISON, "Sines and cosines whose product is written as a sum.")
     multiplied_power: int = _bound(4, COMPARISON, "Whole powers of a sum up to which it is multiplied out.", "depth")
@@ -153,7 +156,7 @@ class Bounds:
     cuts_ahead: int = _bound(12, COMPARISON, "Tensors that comparing one computes ahead of their own counterparts.")
     nested_cells: int = _bound(3, COMPARISON, "Sums inside sums that are compared cell by cell.", "depth")
     tidied_rounds: int = _bound(2, COMPARISON, "Times that chosen elements and maxima are settled in turn.", "depth")
-    cell_sums: int = _bound(24, COMPARISON, "Sums that are cut into common cells together.")
+    cell_sums: int = _bound(72, COMPARISON, "Sums that are cut into common cells together.")
     case_steps: int = _bound(6_000, COMPARISON, "Cases, and inequalities in them, that one question takes.")
     case_terms: int = _bound(48, COMPARISON, "Terms of a value that is looked at case by case.")
     case_work: int = _bound(40, COMPARISON, "Eighths of the atoms of a value that is looked at case by case.")
@@ -173,7 +176,7 @@ class Bounds:
     condition_terms: int = _bound(200, COMPARISON, "Terms of a condition, or of a quotient of two, over variables.")
     condition_power: int = _bound(8, COMPARISON, "Whole powers in conditions that are multiplied out.", "depth")
     case_factors: int = _bound(4_096, COMPARISON, "Factors that are computed anew in one case.")
-    common_cells: int = _bound(32, COMPARISON, "Cells that the ranges of sums are cut into.")
+    common_cells: int = _bound(72, COMPARISON, "Cells that the ranges of sums are cut into.")
     lifted_atoms: int = _bound(16, COMPARISON, "Atoms inside a function that a selection is lifted out of.")
     rewritten_atoms: int = _bound(200, COMPARISON, "Atoms in what is written anew in another way.")
     unrolled_points: int = _bound(64, COMPARISON, "Terms that one sum is written out as.")

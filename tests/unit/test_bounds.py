@@ -54,6 +54,13 @@ def squares(effort: Effort, _: Path, power: int = 2) -> None:
     compare(w, product, w.b.mul(w.b.mul(a, b), 2))
 
 
+def late(effort: Effort, folder: Path) -> None:
+    """Squares in a proof that took its fruitless steps, unless effort is normal."""
+    if effort.bounds != Bounds():
+        effort.bounds = replace(effort.bounds, fruitless_steps=-1)
+    squares(effort, folder)
+
+
 def masks(effort: Effort, _: Path) -> None:
     w = Workbench(effort)
     x = w.input("x", 6, 6)
@@ -348,6 +355,9 @@ HITS: dict[str, tuple[Work, int]] = {
     "condition_bands": (masks, 0),
     "conditions_compared": (masks, 0),
     "search_effort": (squares, 1),
+    "search_steps": (squares, 1),
+    "fruitless_steps": (squares, -1),
+    "late_steps": (late, 1),
     "expanded_terms": (squares, 1),
     "multiplied_angles": (angles, 1),
     "exponent_terms": (exponents, 1),

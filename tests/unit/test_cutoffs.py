@@ -34,6 +34,7 @@ ALLOWED: dict[str, str] = {
     "calculus/atoms.py: _POSING": NUMBERING,
     "calculus/constants.py: _FEW_DIGITS": MEANING,
     "calculus/constants.py: _HEIGHT": MEANING,
+    "calculus/expand.py: _APART": WAY,  # which of two ways to compare is tried first
     "calculus/powers.py: _INT64": MEANING,
     "calculus/records.py: range(4)": WAY,  # what has multiplicities after that is told apart kind by kind
     "calculus/signs.py: _MOST_DIGITS": "an end of an interval that would be longer is rounded outwards: no search",
@@ -64,6 +65,7 @@ ALLOWED: dict[str, str] = {
     "execution/reduced.py: _EACH": WAY,
     "execution/reduced.py: _MANY": WAY,
     "execution/witness.py: _SHOWN": TEXT,
+    "ops/arrays.py: _FEW": WAY,
     "ops/definitions/hlo_orders.py: _MOST_PIECES": REFUSED,
     "proof/outputs.py: _LONG": TEXT,
     "proof/outputs.py: _SHOWN": TEXT,

@@ -129,3 +129,22 @@ def test_work_that_grows_is_ended_and_leaves_no_hits() -> None:
         work(10)
     assert effort.hits != before
     effort.check()  # nobody watches any more
+
+
+def test_an_attempt_ends_at_its_steps_or_at_those_around_it() -> None:
+    effort = Effort()
+
+    def take(steps: int) -> bool:
+        for _ in range(steps):
+            effort.check()
+        return True
+
+    assert effort.attempt("search_steps", 10, lambda: take(10)) is True
+    assert "search_steps" not in effort.hits
+    assert effort.attempt("search_steps", 10, lambda: take(11)) is None
+    assert effort.hits["search_steps"].count == 1
+    with pytest.raises(Grown), effort.watching(5):
+        effort.attempt("search_steps", 10, lambda: take(8))
+    with effort.watching(100):
+        assert effort.attempt("search_steps", 10, lambda: take(50)) is None
+        take(50)

@@ -217,12 +217,14 @@ class Store(ABC):
     has them.
 
     ``effort`` bounds every search in it; ``left`` is what is left for the comparison that is going on (``None``: none
-    is), ``nested`` how many sums inside sums it compares cell by cell."""
+    is), ``nested`` how many sums inside sums it compares cell by cell, ``fruitless`` how many steps comparisons took in
+    ways that showed nothing."""
 
     def __init__(self, effort: Effort | None = None) -> None:
         self.effort = effort if effort is not None else Effort()
         self.left: int | None = None
         self.nested = 0
+        self.fruitless = 0
         self.atoms: list[Atom] = []
         self.redirects: dict[int, tuple[int, Index]] = {}
         self.leaves = Leaves()

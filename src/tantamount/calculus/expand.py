@@ -38,6 +38,7 @@ from tantamount.limits import COMPARISON
 __all__ = ["distribute", "equal_polynomials"]
 
 _CELL_EFFORT = 250  # that computing terms anew in one cell counts as
+_APART = 4  # parts of one sum from which on it is cut into cells before products are multiplied out
 _MANY = 1 << 64  # terms: nobody counts further
 Axes = Box | Mapping[int, tuple[int, int]]  # the intervals of axes 0, 1, ..., or of some by number
 
@@ -391,10 +392,30 @@ def _mentioned(box: Mapping[int, tuple[int, int]], *sides: Polynomial) -> tuple[
 def _searched(store: Store, x: Polynomial, y: Polynomial, box: Axes) -> Answer:
     before = store.effort.counts()
     ways = _Ways(store, box, residual=add(store, x, scale(y, -1)))
-    if any(way() for way in ways.of(x, y)):
+    if _shown(store, ways.of(x, y)):
         return EQUAL
     hits = store.effort.since(before, COMPARISON)
     return Undecided(hits, ways.problem) if hits or ways.problem else Different(ways.residual)
+
+
+def _shown(store: Store, ways: Iterator[Callable[[], bool]]) -> bool:
+    """True if one of the ways shows that two Polynomials are equal. Inside of a search they take of its steps; outside,
+    each has its own."""
+    if store.left is not None:
+        return any(way() for way in ways)
+    effort = store.effort
+    while True:
+        late = store.fruitless > effort.bounds.fruitless_steps
+        if late:
+            effort.hit("fruitless_steps", store.fruitless)
+        name, begun = "late_steps" if late else "search_steps", effort.steps
+        try:
+            shown = effort.attempt(name, getattr(effort.bounds, name), lambda: next(ways)())
+        except StopIteration:
+            return False
+        if shown:
+            return True
+        store.fruitless += effort.steps - begun
 
 
 @dataclass
@@ -430,11 +451,15 @@ class _Ways:
         anew = (left, right) != (a, b)
         store.fired["computed-anew"] += anew
         yield lambda: left == right
+        apart = min(len(a), len(b)) == 1 and max(len(a), len(b)) >= _APART  # one sum, and the same in parts
+        if apart:
+            yield lambda: self._within_effort(lambda: _equal_in_cells(store, a, b, box))
         yield lambda: self._search(left, right)
         chosen = _tidy(store, a, box), _tidy(store, b, box)
         if chosen != (a, b):
             yield lambda: self._search(*chosen, of_itself=False)
-        yield lambda: self._within_effort(lambda: _equal_in_cells(store, a, b, box))
+        if not apart:
+            yield lambda: self._within_effort(lambda: _equal_in_cells(store, a, b, box))
         if angles_in(store, a) != angles_in(store, b):
             yield lambda: self._search(left, right, of_itself=False, turning=True)
         yield from self._without_denominators(left, right)

@@ -126,6 +126,7 @@ def simplify(store: Store, flat: Flat, box: Ranges) -> list[Flat] | None:
             guards[factor] = comparison(store, factor)
         return guards[factor]
 
+    alike: dict[Polynomial, list[tuple[Factor, Comparison, int]]] = {}  # comparisons of one quantity, once it is asked
     known: dict[tuple[int, tuple[Coordinate, ...]], int] = {}
     for _, (factor, value) in literals:
         key = (factor.atom, factor.at)
@@ -154,14 +155,18 @@ def simplify(store: Store, flat: Flat, box: Ranges) -> list[Flat] | None:
         if solved is not None:
             store.fired["solved-equalities"] += 1
             return solved
-        for other, (other_inner, other_value) in literals:
+        if not alike:
+            for other, (other_inner, other_value) in literals:
+                if (held_against := read(other_inner)) is not None:
+                    alike.setdefault(held_against.rest, []).append((other, held_against, other_value))
+        for other, found, other_value in alike[guard.rest]:
             if other is factor:
                 continue
-            together = _same_place(store, flat, guard, other, other_inner, other_value)
+            together = _same_place(store, flat, guard, other, found) if other_value else None
             if together is not None:
                 store.fired["solved-equalities"] += 1
                 return together
-            decided = _decide_under(guard, read(other_inner), box, flat.ranges)
+            decided = _decide_under(guard, found, box, flat.ranges)
             if decided is None:
                 continue
             if decided != other_value:
@@ -438,13 +443,10 @@ def _through(store: Store, flat: Flat, factor: Factor, guard: Comparison, box: R
     return [Flat(flat.coefficient, tuple(kept), ranges)]
 
 
-def _same_place(
-    store: Store, flat: Flat, guard: Comparison, other: Factor, inner: Factor, value: int
-) -> list[Flat] | None:
+def _same_place(store: Store, flat: Flat, guard: Comparison, other: Factor, found: Comparison) -> list[Flat] | None:
     """``[t + a == 0] [t + b == 0]`` is ``[t + a == 0] [b - a == 0]``, which gives a bound variable of b that occurs
-    nowhere in a: what is read where it was written."""
-    found = comparison(store, inner) if value else None
-    if found is None or found.op != "equal" or found.rest != guard.rest:
+    nowhere in a: what is read where it was written. ``found``: the comparison that the factor ``other`` is."""
+    if found.op != "equal" or found.rest != guard.rest:
         return None
     parts = dict(found.affine.parts)
     own = [v for v, s in parts.items() if v < 0 and abs(s) == 1 and v not in dict(guard.affine.parts)]

@@ -147,8 +147,11 @@ def _collapsed(store: Store, total: Mapping[Monomial, Rational]) -> list[Term] |
 def _with_parts(store: Store, terms: Sequence[Term], parts: Sequence[Term]) -> list[Term] | None:
     """The sum of terms and parts, where some of them together are one term again; ``None`` if none are."""
     others, left = list(terms), list(parts)
+    under = {part: _unsummed(store, part) for part in parts if any(_is_denominator(store, f) for f in part.monomial)}
     for k, other in enumerate(others):
-        fitting = [part for part in left if _ratio(store, other, part) is not None]
+        of = _unsummed(store, other)
+        fitting = [part for part in left if part in under and _may_fit(of, under[part])]
+        fitting = [part for part in fitting if _ratio(store, other, part) is not None]
         # all of them together first: what is taken off may be the sum of several, of keys that are no one range
         for group in ([fitting] if len(fitting) > 1 else []) + [[part] for part in fitting]:
             one = _together(store, other, group)
@@ -157,6 +160,25 @@ def _with_parts(store: Store, terms: Sequence[Term], parts: Sequence[Term]) -> l
                 left = [part for part in left if part not in group]
                 break
     return [*others, *left] if len(left) < len(parts) else None
+
+
+def _unsummed(store: Store, term: Term) -> dict[tuple[int, Index], Exponent] | None:
+    """The factors of a term that are no sums, with their exponents; ``None`` where numbers are among them, or roots of
+    one term, which multiplying takes apart."""
+    found: dict[tuple[int, Index], Exponent] = {}
+    for factor in term.monomial:
+        a, e, index = store.follow(factor) if store.redirects else factor
+        atom = store.atoms[a]
+        if a == IOTA or (atom.op == "polynomial" and len(atom.arguments[0]) == 1):
+            return None
+        if atom.op not in ("sum", "polynomial") and atom.attributes[:1] != ("prime",):
+            found[a, index] = found.get((a, index), 0) + e
+    return {key: e for key, e in found.items() if e}
+
+
+def _may_fit(x: dict[tuple[int, Index], Exponent] | None, y: dict[tuple[int, Index], Exponent] | None) -> bool:
+    """False if :func:`_ratio` of two terms with these factors is ``None``: what is no sum does not cancel."""
+    return x is None or y is None or x == y
 
 
 def opened_sums(store: Store, x: Polynomial) -> Polynomial:

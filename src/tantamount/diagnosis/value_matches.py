@@ -273,12 +273,15 @@ class ValueMatches:
     ) -> Facts:
         if node.op != "call":
             return NOTHING
-        operands = [(ref, operand(ref)) for ref in references(node)]
-        types = [None if x is None else (ref, x.type, x.value) for ref, x in operands]
-        key = (node.target, groups is None, repr((node.args, sorted(node.kwargs.items()), types)))
-        if key not in self._calls:  # ranks have calls in common
-            self._calls[key] = facts_of(graph, node, operand, groups)
-        return self._calls[key]
+        # ranks have calls in common, and equal layers, whatever their operands are called
+        short = {ref: f"#{k:03}" for k, ref in enumerate(dict.fromkeys(references(node)))}
+        long = {name: ref for ref, name in short.items()}
+        call = renamed(node, dict(enumerate(short[ref] for ref in references(node))))
+        types = [None if x is None else (x.type, x.value) for x in map(operand, short)]
+        key = (node.target, groups is None, repr((call.args, sorted(call.kwargs.items()), types)))
+        if key not in self._calls:
+            self._calls[key] = facts_of(graph, call, lambda name: operand(long[name]), groups)
+        return self._calls[key].called(long)
 
     def _operand(self, place: Place) -> Tensor | None:
         """The type of a value, and the number that its elements are if that is known without any input. A tensor of

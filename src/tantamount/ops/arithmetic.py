@@ -341,6 +341,9 @@ class Arithmetic:
         first = xs[0].shape
         if all(x.shape is first or alike(x.shape, first) for x in xs):
             return list(xs)
+        tensors = [x for x in xs if x.shape]
+        if len(tensors) == 1:  # and numbers
+            return [x if x.shape else self._everywhere(x, tensors[0].shape) for x in xs]
         rank = max(x.rank for x in xs)
         shape = [1] * rank
         for x in xs:
@@ -354,6 +357,14 @@ class Arithmetic:
                         continue
                 shape[k] = size
         return [self.expand(x, shape) for x in xs]
+
+    def _everywhere(self, x: Tensor, shape: Shape) -> Tensor:
+        """A tensor without dimensions as one of a shape that has some: :meth:`expand` with nothing to be checked."""
+        ones = (1,) * len(shape)
+        value = self.interpretation.reshape(x.value, _stored(x, ones))
+        if not alike(shape, ones):
+            value = self.interpretation.expand(value, _stored(x, shape))
+        return Tensor(shape, x.dtype, value, x.weak)
 
     def floating(self, x: Tensor | Scalar) -> Tensor:
         """x as a float tensor (integers become the default float type)."""

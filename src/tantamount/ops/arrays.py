@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from tantamount.ops.algebra import Interpretation
 __all__ = ["Array", "ArrayLayout"]
 
 Array = NDArray[Any]
+_FEW = 1 << 10  # elements that are sooner written than described as one that is repeated
 
 
 class ArrayLayout(Interpretation):
@@ -26,6 +28,8 @@ class ArrayLayout(Interpretation):
         return np.reshape(x, shape)
 
     def expand(self, x: Array, shape: Shape) -> Array:
+        if x.size == 1 and prod(shape) <= _FEW:
+            return np.full(shape, x.reshape(()), x.dtype)
         return np.broadcast_to(x, shape)
 
     def slice(self, x: Array, dim: int, start: int, stop: int, step: int) -> Array:

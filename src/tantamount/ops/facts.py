@@ -6,7 +6,7 @@ Facts speak of real arithmetic, as proofs do. A fact that is not claimed is not 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 __all__ = ["NOTHING", "Facts", "told"]
@@ -97,6 +97,14 @@ class Facts:
     def places(self) -> bool:
         """True where elements are read or written at positions: joins, indexing, scattering."""
         return bool(self.moves & PLACING)
+
+    def called(self, names: Mapping[str, str]) -> Facts:
+        """The facts with other names of operands; those that ``names`` does not have stay."""
+        linear = tuple(frozenset(names.get(name, name) for name in some) for some in self.linear)
+        combination = {names.get(name, name): factor for name, factor in self.combination.items()}
+        moved = frozenset(names.get(name, name) for name in self.moved)
+        monotone = {names.get(name, name): way for name, way in self.monotone.items()}
+        return replace(self, linear=linear, combination=combination, moved=moved, monotone=monotone)
 
 
 NOTHING = Facts()

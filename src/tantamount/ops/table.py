@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any, NewType, Union, cast, get_type_hints
 
 from tantamount.errors import InternalError, UserError
@@ -224,6 +224,14 @@ def _load() -> None:
     _TABLE.update(ordered)
 
 
+@lru_cache(maxsize=256)
+def _nearest(target: str, count: int) -> tuple[str, ...]:
+    """The names most like one that the table, of so many rows, does not have: who tries operators asks again."""
+    from difflib import get_close_matches
+
+    return tuple(get_close_matches(target, _TABLE, n=3))
+
+
 _NAMESPACES = ("aten.", "prims.", "hlo.", "_c10d_functional.", "c10d.", "builtins.", "math.", "operator.")
 
 
@@ -232,9 +240,7 @@ def lookup(target: str, place: str) -> Operator:
     rows = table()
     row = rows.get(target)
     if row is None:
-        from difflib import get_close_matches
-
-        near = get_close_matches(target, rows, n=3)
+        near = _nearest(target, len(rows))
         hint = f"nearest known: {', '.join(near)}" if near else "`tantamount ops` lists the known operators"
         if not target.startswith(_NAMESPACES):  # of the user, or of a library of kernels
             hint = (

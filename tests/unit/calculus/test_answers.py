@@ -41,9 +41,9 @@ def test_with_too_little_effort_it_is_undecided_and_with_all_of_it_equal() -> No
     answer = equal_polynomials(w.store, x, y, CELL)
     assert isinstance(answer, Undecided)
     (hit,) = answer.hits
-    assert (hit.topic, hit.bound) == ("limit-search-effort", 10_000)
+    assert (hit.topic, hit.bound) == ("limit-search-effort", 25_000)
     assert hit.needed is not None
-    assert hit.needed > 10_000
+    assert hit.needed > 25_000
     assert equal_polynomials(w.store, x, y, CELL) == answer  # remembered, with what was left
     w.store.left = None
     assert equal_polynomials(w.store, x, y, CELL) == Equal()
@@ -104,3 +104,17 @@ def test_an_answer_that_rests_on_an_undecided_one_is_undecided_again() -> None:
     before = w.store.effort.hits["expanded_terms"].count
     equal_polynomials(w.store, x, y)
     assert w.store.effort.hits["expanded_terms"].count == before + 1
+
+
+def test_a_way_that_takes_too_many_steps_is_followed_by_the_next() -> None:
+    """The first ways give up; one that needs fewer steps still shows it, as long as there are steps for all."""
+    few = replace(Bounds(), search_steps=5)
+    w = Binomial(Effort(bounds=few))
+    x, y = polynomials(w.square, w.wrong)
+    first = equal_polynomials(w.store, x, y)
+    assert isinstance(first, Undecided)
+    assert "search_steps" in {hit.name for hit in first.hits}
+    assert w.store.fruitless > 5
+    w.store.effort.bounds = Bounds()  # with more of it, the search is made again
+    assert isinstance(equal_polynomials(w.store, x, y), Different)
+    assert equal_polynomials(w.store, *polynomials(w.square, w.sum)) == Equal()

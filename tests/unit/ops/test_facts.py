@@ -164,3 +164,27 @@ def test_operators_have_the_facts_of_ordinary_calls() -> None:
     assert "commutative" in told(lookup("hlo.add", "here").facts)
     assert told(lookup("vllm.all_reduce.default", "here").facts)[0] == "collective: sum"
     assert lookup("hlo.reduce", "here").facts.reduction == "max or sum"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [("aten.add.Tensor", 2), ("aten.addmm.default", 3), ("aten.where.self", 3), ("aten.cat.default", 2)],
+    ids=lambda call: call[0],
+)
+def test_facts_of_a_call_with_other_names_are_those_of_the_call(call: tuple[str, int]) -> None:
+    """The names of operands are all that facts of equal calls differ in."""
+    target, count = call
+
+    def of(names: str) -> Facts:
+        refs = tuple(map(Ref, names))
+        types = {name: tensor(4, 4) for name in names}
+        if target == "aten.where.self":
+            types[names[0]] = tensor(4, 4, dtype=DType.BOOL)
+        node = Node("y", "call", target, (refs,) if target == "aten.cat.default" else refs)
+        inputs = [Node(name, "input", name) for name in types]
+        return facts_of(Graph((*inputs, node), ()), node, types.get)
+
+    first, other = of("abc"[:count]), of("zxy"[:count])
+    assert first != NOTHING
+    assert first.called(dict(zip("abc", "zxy", strict=True))) == other
+    assert first.called({}) == first
