@@ -21,7 +21,7 @@ from tantamount.ops.algebra import Tensor
 from tantamount.ops.builder import Builder
 from tantamount.ops.execute import apply
 from tantamount.ops.table import lookup
-from tantamount.semantics.reference import Reference
+from tantamount.semantics.reference import IntegerOverflow, Reference
 
 Function = Callable[[Builder, Tensor], Tensor]
 REALS = np.array([-3.0, -2.0, -1.0, -0.75, -0.5, 0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0])
@@ -82,9 +82,11 @@ def _wrong(dtype: DType, values: np.ndarray, names: tuple[str, ...]) -> Iterator
     form = Tensor(shape, dtype, symbolic.interpretation.fresh("input", "x", shape, dtype))  # type: ignore[attr-defined]
     value = Tensor(shape, dtype, values)
     evaluator = CheckedEvaluator(store, leaves_of({"x": values}))
-    for number, name in enumerate(names):
-        function = OUTER[name] if number else FUNCTIONS[name]
-        form, value = function(symbolic, form), function(exact, value)
+    for name in names:
+        try:
+            form, value = OUTER[name](symbolic, form), OUTER[name](exact, value)
+        except IntegerOverflow:
+            return
     rounded, by_exponentials = ROUNDED & {*names}, {"expm1", "sigmoid"} & {*names}
     for label, compared in COMPARED.items():
         wanted = np.asarray(compared(exact, value).value, dtype=np.float64)
@@ -100,7 +102,7 @@ def _wrong(dtype: DType, values: np.ndarray, names: tuple[str, ...]) -> Iterator
             yield f"{dtype.label}: {' then '.join(names)} {label}: {told}"
 
 
-CHAINS = [*product(FUNCTIONS, OUTER, OUTER)]
+CHAINS = [(first, second, last) for first, second, last in product(FUNCTIONS, OUTER, OUTER) if second not in ROUNDED]
 
 
 @pytest.mark.parametrize(("dtype", "values"), [(DType.FLOAT64, REALS), (DType.INT64, WHOLE)])
