@@ -15,7 +15,7 @@ from tantamount.calculus import signs, spans
 from tantamount.calculus.affine import Coordinate, content, coordinate, substitute, substitute_index, variable
 from tantamount.calculus.atoms import BOOLEAN, LAST_AXIS, KnownRange, Store, ValueFacts
 from tantamount.calculus.exponents import exponent_of
-from tantamount.calculus.infinities import split_infinity, unbounded
+from tantamount.calculus.infinities import Split, may_conceal, split_infinity, unbounded
 from tantamount.calculus.members import never_negative
 from tantamount.calculus.monotone import members_of, with_sign_of
 from tantamount.calculus.naming import bound_variables
@@ -74,9 +74,11 @@ def compare(
     if x != y and (
         (unbounded(store, x) and unbounded(store, y)) or sum(unbounded(store, (term,)) for term in difference) > 1
     ):
-        raise Unsupported("a comparison of infinities")
+        return _of_infinities(store, op, x, y, box, oriented)
     infinite = split_infinity(store, difference, box) if unbounded(store, difference) else None
     if infinite is not None and infinite.where != ONE:
+        if may_conceal(store, infinite.finite):
+            raise Unsupported("a comparison of an infinity with what may be one, too")
         store.fired["infinity"] += 1
         finite = compare(store, op, infinite.finite, ZERO, box, oriented=oriented)
         there = constant(int(op == "less" and infinite.sign < 0))
@@ -173,6 +175,31 @@ def _of_booleans(store: Store, op: str, x: Polynomial, offset: Rational, box: Ra
     low, high = (_of_booleans(store, op, tuple(rest), offset + k * c, box) for k in range(2))
     step = add(store, high, scale(low, -1))
     return add(store, low, multiply(store, (Term(m, 1),), step, box))
+
+
+def _of_infinities(store: Store, op: str, x: Polynomial, y: Polynomial, box: Ranges, oriented: bool) -> Polynomial:
+    """The comparison of two values, each of which is an infinity of one sign where a boolean holds, and a number
+    elsewhere: by which of both are. Infinities of one sign are equal. Raises :class:`Unsupported` if that is not
+    known of them."""
+    a, b = (_apart(store, value, box) for value in (x, y))
+    if a is None or b is None or may_conceal(store, a.finite) or may_conceal(store, b.finite):
+        raise Unsupported("a comparison of infinities")
+    store.fired["infinity"] += 1
+    less = op == "less"
+    both = int(a.sign < b.sign if less else a.sign == b.sign)
+    first, second = int(less and a.sign < 0), int(less and b.sign > 0)  # where the first (second) one alone is infinite
+    finite = compare(store, op, a.finite, b.finite, box, oriented=oriented)
+    cases = (
+        (a.where, b.where, constant(both)),
+        (a.where, b.nowhere(store), constant(first)),
+        (a.nowhere(store), b.where, constant(second)),
+        (a.nowhere(store), b.nowhere(store), finite),
+    )
+    return add(store, *(multiply(store, multiply(store, p, q, box), holds, box) for p, q, holds in cases), box=box)
+
+
+def _apart(store: Store, x: Polynomial, box: Ranges) -> Split | None:
+    return split_infinity(store, x, box) if unbounded(store, x) else Split(1, ZERO, x)
 
 
 def _even_root(x: Polynomial) -> Polynomial | None:

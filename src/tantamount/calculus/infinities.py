@@ -12,7 +12,7 @@ from tantamount.calculus.terms import ONE, Monomial, Polynomial, Ranges, Term, f
 
 __all__ = [
     "Split", "infinite_signs", "infinity", "infinity_atom", "is_negative_infinity", "is_real", "masked_by",
-    "split_infinity", "unbounded",
+    "may_conceal", "split_infinity", "unbounded",
 ]  # fmt: skip
 
 
@@ -35,6 +35,26 @@ def is_negative_infinity(store: Store, x: Polynomial) -> bool:
 def unbounded(store: Store, x: Polynomial) -> bool:
     """True if an infinity occurs in the sum itself (not inside a maximum, an exponential or another function)."""
     return any(_infinite(store, factor.atom) for factor in factors_of(x))
+
+
+def may_conceal(store: Store, x: Polynomial) -> bool:
+    """True if a value without an infinity in sight may be one: a maximum of what a mask leaves nothing of is minus
+    infinity, and so may be what is computed from it, or a leaf that stands for it."""
+    return any(_may_conceal(store, number) for number in dict.fromkeys(f.atom for f in factors_of(x)))
+
+
+def _may_conceal(store: Store, number: int) -> bool:
+    found = store.memo.concealing.get(number)
+    if found is None:
+        atom = store.atoms[number]
+        if atom.op == "leaf" and number != infinity_atom(store):
+            known = store.leaves.definitions.get(number)
+            found = number in store.leaves.computed if known is None else may_conceal(store, known)
+        else:
+            inside = any(may_conceal(store, argument) for argument in atom.arguments)
+            found = number == infinity_atom(store) or (not atom.facts.boolean and inside)
+        store.memo.concealing[number] = found
+    return found
 
 
 def is_real(store: Store, form: Form) -> bool:
