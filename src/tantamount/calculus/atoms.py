@@ -189,7 +189,6 @@ class Memo:
     has_cases: dict[int, bool] = field(default_factory=dict[int, bool])
     remainders_inside: dict[tuple[int, int], bool] = field(default_factory=dict[tuple[int, int], bool])
     infinite: dict[int, bool] = field(default_factory=dict[int, bool])
-    concealing: dict[int, bool] = field(default_factory=dict[int, bool])
     infinity_inside: dict[int, bool] = field(default_factory=dict[int, bool])  # at any depth
     mentions_order: dict[int, bool] = field(default_factory=dict[int, bool])  # of the elements of a row
     mentions_position: dict[int, bool] = field(default_factory=dict[int, bool])  # in a row

@@ -15,7 +15,7 @@ from tantamount.calculus import signs, spans
 from tantamount.calculus.affine import Coordinate, content, coordinate, substitute, substitute_index, variable
 from tantamount.calculus.atoms import BOOLEAN, LAST_AXIS, KnownRange, Store, ValueFacts
 from tantamount.calculus.exponents import exponent_of
-from tantamount.calculus.infinities import Split, may_conceal, split_infinity, unbounded
+from tantamount.calculus.infinities import Split, split_infinity, unbounded
 from tantamount.calculus.members import never_negative
 from tantamount.calculus.monotone import members_of, with_sign_of
 from tantamount.calculus.naming import bound_variables
@@ -77,8 +77,6 @@ def compare(
         return _of_infinities(store, op, x, y, box, oriented)
     infinite = split_infinity(store, difference, box) if unbounded(store, difference) else None
     if infinite is not None and infinite.where != ONE:
-        if may_conceal(store, infinite.finite):
-            raise Unsupported("a comparison of an infinity with what may be one, too")
         store.fired["infinity"] += 1
         finite = compare(store, op, infinite.finite, ZERO, box, oriented=oriented)
         there = constant(int(op == "less" and infinite.sign < 0))
@@ -182,7 +180,7 @@ def _of_infinities(store: Store, op: str, x: Polynomial, y: Polynomial, box: Ran
     elsewhere: by which of both are. Infinities of one sign are equal. Raises :class:`Unsupported` if that is not
     known of them."""
     a, b = (_apart(store, value, box) for value in (x, y))
-    if a is None or b is None or may_conceal(store, a.finite) or may_conceal(store, b.finite):
+    if a is None or b is None:
         raise Unsupported("a comparison of infinities")
     store.fired["infinity"] += 1
     less = op == "less"

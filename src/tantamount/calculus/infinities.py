@@ -38,23 +38,21 @@ def unbounded(store: Store, x: Polynomial) -> bool:
 
 
 def may_conceal(store: Store, x: Polynomial) -> bool:
-    """True if a value without an infinity in sight may be one: a maximum of what a mask leaves nothing of is minus
-    infinity, and so may be what is computed from it, or a leaf that stands for it."""
-    return any(_may_conceal(store, number) for number in dict.fromkeys(f.atom for f in factors_of(x)))
+    """True if an infinity occurs in a sum or in its maxima (not inside an exponential or another function): a maximum
+    of what a mask leaves nothing of is minus infinity, though none is in sight."""
+    memo = store.memo.infinity_inside
 
+    def inside(number: int) -> bool:
+        found = memo.get(number)
+        if found is None:
+            atom = store.atoms[number]
+            found = number == infinity_atom(store)
+            if atom.op in ("polynomial", "sum", "max", "element"):
+                found = any(inside(a) for y in atom.arguments for m, _ in y for a, _, _ in m)
+            memo[number] = found
+        return found
 
-def _may_conceal(store: Store, number: int) -> bool:
-    found = store.memo.concealing.get(number)
-    if found is None:
-        atom = store.atoms[number]
-        if atom.op == "leaf" and number != infinity_atom(store):
-            known = store.leaves.definitions.get(number)
-            found = number in store.leaves.computed if known is None else may_conceal(store, known)
-        else:
-            inside = any(may_conceal(store, argument) for argument in atom.arguments)
-            found = number == infinity_atom(store) or (not atom.facts.boolean and inside)
-        store.memo.concealing[number] = found
-    return found
+    return any(inside(a) for m, _ in x for a, _, _ in m)
 
 
 def is_real(store: Store, form: Form) -> bool:
