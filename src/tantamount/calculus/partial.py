@@ -345,9 +345,9 @@ def minus_infinite(store: Store, x: Polynomial, box: Ranges) -> Polynomial | Non
         if store.atoms[a].op == "max":
             elements = substitute_polynomial(store.atoms[a].arguments[0], dict(enumerate(index)))
             return nothing_finite(store, elements, box)
-    elif not conditions and any(store.atoms[f.atom].op == "max" for m, _ in x for f in m):
-        return None
-    elif conditions and may_conceal(store, tuple(seen)):
+    elif (
+        may_conceal(store, tuple(seen)) if conditions else any(store.atoms[f.atom].op == "max" for m, _ in x for f in m)
+    ):
         return None
     finite = ONE
     store.fired["minus-infinite"] += bool(conditions)

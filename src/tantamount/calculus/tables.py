@@ -9,7 +9,6 @@ found has the same number at every place, so nothing is assumed.
 
 from __future__ import annotations
 
-from itertools import permutations
 from math import prod
 
 from tantamount.calculus import forms
@@ -19,8 +18,6 @@ from tantamount.ir.types import Kind, Shape
 from tantamount.ops.algebra import Number
 
 __all__ = ["recorded"]
-
-_TURNED = 3  # dimensions of tables that are looked up with their dimensions in other orders, at most
 
 Data = tuple[Number, ...]
 
@@ -91,7 +88,7 @@ def _rows(data: Data, outer: int, size: int, inner: int, rows: range) -> Data:
 
 
 def _known(store: Store, data: Data, shape: Shape) -> Form | None:
-    """The numbers as a part of a known table along one dimension, or as one with its dimensions in another order."""
+    """The numbers as a part of a known table along one dimension, or as the transpose of one."""
     for (known, numbers), atom in store.leaves.tables.items():
         if len(known) != len(shape):
             continue
@@ -100,10 +97,8 @@ def _known(store: Store, data: Data, shape: Shape) -> Form | None:
             if start is not None:
                 whole = forms.leaf_form(atom, known)
                 return forms.slice_form(store, whole, d, start, start + shape[d], 1) if shape else whole
-        if 2 <= len(shape) <= _TURNED and sorted(known) == sorted(shape):
-            for order in permutations(range(len(shape))):
-                if tuple(known[k] for k in order) == shape and _turned(numbers, known, order) == data:
-                    return forms.permute(store, forms.leaf_form(atom, known), order)
+        if len(shape) == 2 and known == shape[::-1] and _transposed(numbers, known) == data:
+            return forms.permute(store, forms.leaf_form(atom, known), (1, 0))
     return None
 
 
@@ -122,13 +117,9 @@ def _start(numbers: Data, known: Shape, data: Data, shape: Shape, d: int) -> int
     return None
 
 
-def _turned(numbers: Data, known: Shape, order: tuple[int, ...]) -> Data:
-    """The numbers of a table with its dimensions in another order."""
-    strides = [prod(known[k + 1 :]) for k in order]
-    places = [0]
-    for k, stride in zip(order, strides, strict=True):
-        places = [place + stride * i for place in places for i in range(known[k])]
-    return tuple(numbers[place] for place in places)
+def _transposed(numbers: Data, known: Shape) -> Data:
+    rows, columns = known
+    return tuple(numbers[i * columns + j] for j in range(columns) for i in range(rows))
 
 
 def _leaf(store: Store, data: Data, shape: Shape, kind: Kind) -> Form:
