@@ -98,7 +98,7 @@ class _Value:
         self, step: Translation, target: str, kwargs: Mapping[str, Argument], shape: Sequence[int], suffix: str,
         *more: Argument,
     ) -> _Value:  # fmt: skip
-        """What an operator makes of it."""
+        """A node of this operator on the tensor, and on ``more`` operands, as a tensor of that shape."""
         type_ = _array(self.type, shape)
         return _Value(step.emit(target, (Ref(self.node), *more), kwargs, type_, suffix).node, type_)
 
