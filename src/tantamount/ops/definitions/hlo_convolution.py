@@ -29,7 +29,7 @@ def convolution(
 
 
 def _inside(b: Builder, lhs: Tensor, rhs: Tensor) -> Tensor:
-    """Booleans: a number of places is at least 0, and less than there are bits. Raises for other operands than integers."""
+    """Booleans: a number of places is at least 0, and less than there are bits."""
     if lhs.type != rhs.type or lhs.dtype.kind is not Kind.INT:
         raise ShapeProblem(f"a shift of {lhs.type} by {rhs.type}")
     return b.and_(b.not_(b.less(rhs, 0)), b.less(rhs, lhs.dtype.bits))
