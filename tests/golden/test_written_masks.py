@@ -81,9 +81,43 @@ def of_documents(same: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, 
 def test_documents() -> None:
     """Conditions on the same data that are equal in every case."""
     first = of_documents(lambda a, b: a == b)
-    for same in (lambda a, b: (a - b).abs() < 1, lambda a, b: ~((a < b) | (a > b))):
+    for same in (
+        lambda a, b: (a - b).abs() < 1,
+        lambda a, b: ~((a < b) | (a > b)),
+        lambda a, b: (a ^ b) == 0,
+        lambda a, b: (a - b) ** 2 < 1,
+    ):
         assert verdict(first, of_documents(same), X, DOCUMENTS) is Verdict.PROVED
     assert verdict(first, of_documents(lambda a, b: (a - b).abs() < 2), X, DOCUMENTS) is Verdict.REFUTED
+
+
+def test_boundaries_of_documents() -> None:
+    """Documents are numbered by how many have begun."""
+    begins = torch.zeros(LENGTH, dtype=torch.bool)
+
+    def numbered(same: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+        return lambda x, begins: of_documents(same)(x, begins.long().cumsum(0))
+
+    first = numbered(lambda a, b: a == b)
+    for same in (lambda a, b: ~((a ^ b).bool()), lambda a, b: (a - 1) == (b - 1)):
+        assert verdict(first, numbered(same), X, begins) is Verdict.PROVED
+    assert verdict(first, numbered(lambda a, b: (a ^ b) <= 1), X, begins) is Verdict.REFUTED
+
+
+@pytest.mark.parametrize(
+    ("square", "bounds", "equal"),
+    [
+        (lambda d: d * d < 5, lambda d: (d >= -2) & (d <= 2), True),
+        (lambda d: d * d <= 4, lambda d: d.abs() < 3, True),
+        (lambda d: 3 * d * d >= 12, lambda d: d.abs() >= 2, True),
+        (lambda d: d * d < 4, lambda d: d.abs() <= 2, False),
+        (lambda d: d * d > 4, lambda d: d.abs() >= 2, False),
+        (lambda d: (d ^ 3) == 0, lambda d: d == 2, False),
+    ],
+)
+def test_squares_and_bits_against_numbers(square: Any, bounds: Any, equal: bool) -> None:
+    found = verdict(lambda d: square(d).float(), lambda d: bounds(d).float(), DOCUMENTS)
+    assert found is (Verdict.PROVED if equal else Verdict.REFUTED)
 
 
 def clamped(divisor: Callable[[Tensor], Tensor], ignored: int) -> Callable[[Tensor, Tensor], Tensor]:

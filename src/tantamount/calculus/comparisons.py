@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from math import floor
+from math import ceil, floor, isqrt
 from typing import NamedTuple
 
-from tantamount.calculus import signs, spans
+from tantamount.calculus import bits, signs, spans
 from tantamount.calculus.affine import Coordinate, content, coordinate, substitute, substitute_index, variable
 from tantamount.calculus.atoms import BOOLEAN, LAST_AXIS, KnownRange, Store, ValueFacts
 from tantamount.calculus.exponents import exponent_of
@@ -45,7 +45,7 @@ from tantamount.calculus.terms import (
 )
 from tantamount.errors import Unsupported
 from tantamount.ops.functions import POSITIONS_IN_A_ROW
-from tantamount.sizes.symbolic import rational, whole
+from tantamount.sizes.symbolic import is_size, rational, whole
 
 __all__ = [
     "Comparison",
@@ -92,6 +92,18 @@ def compare(
         if op == "less" and never_negative(store, difference, box):
             store.fired["decided-comparisons"] += 1
             return ZERO
+        apart = bits.told_apart(store, difference) if op == "equal" else None
+        if apart is not None:
+            store.fired["conjunctions-of-bits"] += 1
+            return compare(store, "equal", apart, ZERO, box, oriented=oriented)
+        bounded = _bounded_square(store, difference) if op == "less" else None
+        if bounded is not None:
+            u, most, inside = bounded
+            store.fired["monotone-functions"] += 1
+            low = compare(store, "less", u, constant(-most), box, oriented=oriented)
+            high = compare(store, "less", u, constant(most + 1), box, oriented=oriented)
+            between = multiply(store, high, add(store, ONE, scale(low, -1)), box)
+            return between if inside else add(store, ONE, scale(between, -1))
         root = _even_root(difference)
         if root is not None:  # c a^2 < 0, c = -1 (others are decided), and c a^2 == 0
             where = compare(store, "equal", root, ZERO, box, oriented=oriented)
@@ -208,6 +220,22 @@ def _even_root(x: Polynomial) -> Polynomial | None:
     if a == IOTA or e.denominator != 1 or e % 2 or e < 0:
         return None
     return single(a, index)
+
+
+def _bounded_square(store: Store, x: Polynomial) -> tuple[Polynomial, int, bool] | None:
+    """u, s, and whether ``x < 0`` says that ``-s <= u <= s`` or the opposite, for x that is a number times the square
+    of one whole factor u, plus another number: ``u^2 < k`` and ``k < u^2``."""
+    constants = [c for m, c in x if not m]
+    terms = [(m, c) for m, c in x if m]
+    if len(constants) != 1 or len(terms) != 1 or len(terms[0][0]) != 1 or is_size(constants[0]) or is_size(terms[0][1]):
+        return None
+    ((a, e, index),), c = terms[0]
+    u = single(a, index)
+    if a == IOTA or e != 2 or not is_integer(store, u):
+        return None
+    k = -rational(constants[0]) / Fraction(c)  # c u^2 < c k
+    least = ceil(k) - 1 if c > 0 else floor(k)  # u^2 <= that, or the opposite
+    return None if least < 0 else (u, isqrt(least), c > 0)
 
 
 def split_affine(x: Polynomial) -> tuple[Polynomial, dict[int, Fraction], Fraction]:
