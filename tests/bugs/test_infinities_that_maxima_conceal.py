@@ -48,6 +48,7 @@ TRUE: dict[str, tuple[Claim, Claim]] = {
     ),
     "less": (lambda x, m, n: x.masked_fill(m, -inf) < x.masked_fill(n, -inf), lambda x, m, n: m & ~n),
     "of both signs": (lambda x, m, n: x.masked_fill(m, -inf) < x.masked_fill(n, inf), lambda x, m, n: m | n),
+    "no number": (lambda x, m, n: x.masked_fill(m, -inf).isnan(), lambda x, m, n: ~m & x.isnan()),
     "a maximum alone": (lambda x, m, n: best(x, n) == -inf, lambda x, m, n: n.all(-1, keepdim=True)),
 }  # fmt: skip
 
