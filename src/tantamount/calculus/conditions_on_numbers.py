@@ -115,7 +115,7 @@ def _is_plain(store: Store, c: Polynomial, number: tuple[int, Index]) -> bool:
 def _ends(
     store: Store, c: Polynomial, axis: int, axes: Sequence[tuple[int, int, int]]
 ) -> tuple[bool, list[Coordinate]] | None:
-    """Whether a condition seems to hold of the least numbers of an axis, and the numbers, affine in positions along the
+    """True if a condition seems to hold of the least numbers of an axis, and the numbers, affine in positions along the
     other axes, from which on that is no longer so; ``None`` where they are not seen. Nothing rests on it."""
     origin = {v: low for v, low, _ in axes}
     steps = {v: {**origin, v: low + 1} for v, low, high in axes if high - low > 1}
@@ -140,7 +140,7 @@ def _ends(
 
 
 def _changes(store: Store, c: Polynomial, axis: int, place: _Place) -> tuple[bool, list[int]] | None:
-    """Whether a condition holds of the least of some numbers, and the numbers from which on it changes: those around
+    """True if a condition holds of the least of some numbers, and the numbers from which on it changes: those around
     sums and differences of two numbers that it is written with."""
     import numpy as np  # here: programs without such conditions need no NumPy
 
