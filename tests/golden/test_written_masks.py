@@ -81,9 +81,43 @@ def of_documents(same: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, 
 def test_documents() -> None:
     """Conditions on the same data that are equal in every case."""
     first = of_documents(lambda a, b: a == b)
-    for same in (lambda a, b: (a - b).abs() < 1, lambda a, b: ~((a < b) | (a > b))):
+    for same in (
+        lambda a, b: (a - b).abs() < 1,
+        lambda a, b: ~((a < b) | (a > b)),
+        lambda a, b: (a ^ b) == 0,
+        lambda a, b: (a - b) ** 2 < 1,
+    ):
         assert verdict(first, of_documents(same), X, DOCUMENTS) is Verdict.PROVED
     assert verdict(first, of_documents(lambda a, b: (a - b).abs() < 2), X, DOCUMENTS) is Verdict.REFUTED
+
+
+def test_boundaries_of_documents() -> None:
+    """Documents are numbered by how many have begun."""
+    begins = torch.zeros(LENGTH, dtype=torch.bool)
+
+    def numbered(same: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+        return lambda x, begins: of_documents(same)(x, begins.long().cumsum(0))
+
+    first = numbered(lambda a, b: a == b)
+    for same in (lambda a, b: ~((a ^ b).bool()), lambda a, b: (a - 1) == (b - 1)):
+        assert verdict(first, numbered(same), X, begins) is Verdict.PROVED
+    assert verdict(first, numbered(lambda a, b: (a ^ b) <= 1), X, begins) is Verdict.REFUTED
+
+
+@pytest.mark.parametrize(
+    ("square", "bounds", "equal"),
+    [
+        (lambda d: d * d < 5, lambda d: (d >= -2) & (d <= 2), True),
+        (lambda d: d * d <= 4, lambda d: d.abs() < 3, True),
+        (lambda d: 3 * d * d >= 12, lambda d: d.abs() >= 2, True),
+        (lambda d: d * d < 4, lambda d: d.abs() <= 2, False),
+        (lambda d: d * d > 4, lambda d: d.abs() >= 2, False),
+        (lambda d: (d ^ 3) == 0, lambda d: d == 2, False),
+    ],
+)
+def test_squares_and_bits_against_numbers(square: Any, bounds: Any, equal: bool) -> None:
+    found = verdict(lambda d: square(d).float(), lambda d: bounds(d).float(), DOCUMENTS)
+    assert found is (Verdict.PROVED if equal else Verdict.REFUTED)
 
 
 def clamped(divisor: Callable[[Tensor], Tensor], ignored: int) -> Callable[[Tensor, Tensor], Tensor]:
@@ -100,3 +134,77 @@ def test_ignored_labels_that_are_clamped() -> None:
     given = lambda x, labels: F.cross_entropy(x, labels)  # noqa: E731
     assert verdict(given, clamped(count, -100), X, labels) is Verdict.PROVED
     assert verdict(given, clamped(count, -1), X, labels) is Verdict.REFUTED
+
+
+RANKS, VOCABULARY = 2, 8
+HERE = VOCABULARY // RANKS  # of the vocabulary on each rank
+Picked = Callable[[Tensor, Tensor, int], Tensor]
+
+
+def picked(z: Tensor, index: Tensor) -> Tensor:
+    return z.gather(-1, index[:, None])[:, 0]
+
+
+def inside(t: Tensor, low: int) -> Tensor:
+    return (t - low).clamp(0, HERE - 1)
+
+
+TARGETS: dict[str, Picked] = {  # the logit of a label, or 0 where another rank has it
+    "a clamped label is itself": lambda z, t, low: picked(z, inside(t, low)) * (inside(t, low) == t - low),
+    "by its distance": lambda z, t, low: picked(z, inside(t, low)) * ((inside(t, low) - t + low).abs() < 1),
+    "by look-up": lambda z, t, low: z[torch.arange(len(t)), inside(t, low)] * (inside(t, low) == t - low),
+    "by the middle": lambda z, t, low: picked(z, inside(t, low)) * ((2 * (t - low) - HERE + 1).abs() < HERE),
+    "by quotients": lambda z, t, low: picked(z, inside(t, low)) * (t // HERE == low // HERE),
+    "exclusive or": lambda z, t, low: picked(z, inside(t, low)) * ((t >= low) ^ (t >= low + HERE)),
+}
+WRONG_TARGETS: dict[str, Picked] = {
+    "one too many": lambda z, t, low: picked(z, inside(t, low)) * ((t - low).clamp(0, HERE) == t - low),
+    "the quotient of the first rank": lambda z, t, low: picked(z, inside(t, low)) * (t // HERE == 0),
+}
+
+
+def of_ranks(target: Picked, ignored: int | None) -> Any:
+    from torch import distributed as dist
+
+    def reduced(x: Tensor, op: Any = dist.ReduceOp.SUM) -> Tensor:
+        out = x.clone()
+        dist.all_reduce(out, op=op)
+        return out
+
+    def build(rank: int) -> tuple[Callable[..., Tensor], tuple[Tensor, ...]]:
+        def loss(logits: Tensor, labels: Tensor) -> Tensor:
+            z = logits - reduced(logits.amax(-1), dist.ReduceOp.MAX)[:, None]
+            each = reduced(z.exp().sum(-1)).log() - reduced(target(z, labels, rank * HERE))
+            if ignored is None:
+                return each.mean()
+            kept = labels != ignored
+            return (each * kept).sum() / kept.sum()
+
+        return loss, (torch.ones(LENGTH, HERE), torch.zeros(LENGTH, dtype=torch.int64))
+
+    return tt.capture_ranks(build, RANKS, mesh={"tp": RANKS})
+
+
+def of_labels(target: Picked, ignored: int | None = None) -> Verdict:
+    def whole(logits: Tensor, labels: Tensor) -> Tensor:
+        if ignored is not None:
+            return F.cross_entropy(logits, labels, ignore_index=ignored)
+        return -logits.log_softmax(-1).gather(1, labels[:, None])[:, 0].mean()
+
+    spec = tt.capture(whole, (torch.ones(LENGTH, VOCABULARY), torch.zeros(LENGTH, dtype=torch.int64)))
+    placed: dict[str, Any] = {"inputs": {"logits": "Shard(1)"}, "outputs": {"output": "Replicate()"}}
+    return tt.refine(spec, of_ranks(target, ignored), **placed).verdict
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_labels_of_a_split_vocabulary(name: str) -> None:
+    assert of_labels(TARGETS[name]) is Verdict.PROVED
+
+
+def test_ignored_labels_of_a_split_vocabulary() -> None:
+    assert of_labels(TARGETS["a clamped label is itself"], -100) is Verdict.PROVED
+
+
+@pytest.mark.parametrize("name", WRONG_TARGETS)
+def test_wrong_labels_of_a_split_vocabulary(name: str) -> None:
+    assert of_labels(WRONG_TARGETS[name]) is Verdict.REFUTED

@@ -41,6 +41,8 @@ ALLOWED: dict[str, str] = {
     "calculus/spans.py: _MOST_DIGITS": "an end of an interval that would be longer is rounded outwards: no search",
     "calculus/symbolic.py: _ROUND": MEANING,  # numbers that are not round are bounded by table_pieces
     "capture/hlo_orders.py: _MOST": REFUSED,
+    "capture/torch/generators.py: _TOKEN": NUMBERING,  # bytes of the state of a generator
+    "capture/torch/generators.py: _WORDS": NUMBERING,
     "correspond/alignment.py: _LONG": WAY,  # longer axes are shrunk first, then executed as they are
     "correspond/index_maps.py: _FEW": WAY,
     "correspond/index_maps.py: _PIECES": "an index map of more pieces is no expression that anybody reads; a capture, "

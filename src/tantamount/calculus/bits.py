@@ -19,7 +19,7 @@ from tantamount.calculus.products import is_integer, leading_sign, substitute_po
 from tantamount.calculus.terms import Polynomial, Term, single, sole_number
 from tantamount.sizes.symbolic import is_size
 
-__all__ = ["bitwise"]
+__all__ = ["bitwise", "told_apart"]
 
 _Parts = frozenset[Polynomial]
 _Bits = Mapping[_Parts, int]  # a sum of conjunctions; of nothing: -1
@@ -32,6 +32,18 @@ def bitwise(store: Store, name: str, *operands: Polynomial) -> Polynomial:
     if name == "bitwise_and":
         return both
     return add(store, x, y, scale(both, -1 if name == "bitwise_or" else -2))
+
+
+def told_apart(store: Store, x: Polynomial) -> Polynomial | None:
+    """``p - q``, if x is a multiple of ``p ^ q = p + q - 2 (p & q)``, which is 0 exactly if p and q are equal;
+    ``None`` for anything else."""
+    found = [(m[0], c) for m, c in x if len(m) == 1 and store.atoms[m[0].atom].op == "bitwise_and"]
+    if len(found) != 1 or is_size(found[0][1]) or found[0][0].exponent != 1:
+        return None
+    (atom, _, at), c = found[0]
+    p, q = (substitute_polynomial(y, dict(enumerate(at))) for y in store.atoms[atom].arguments)
+    whole = scale(add(store, p, q, single(atom, at, coefficient=-2)), -Fraction(c) / 2)
+    return None if add(store, x, scale(whole, -1)) else add(store, p, scale(q, -1))
 
 
 def _conjunction(store: Store, x: Polynomial, y: Polynomial) -> Polynomial:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from math import floor
+from math import ceil, floor, isqrt
 from typing import NamedTuple
 
-from tantamount.calculus import signs, spans
+from tantamount.calculus import bits, signs, spans
 from tantamount.calculus.affine import Coordinate, content, coordinate, substitute, substitute_index, variable
 from tantamount.calculus.atoms import BOOLEAN, LAST_AXIS, KnownRange, Store, ValueFacts
 from tantamount.calculus.exponents import exponent_of
-from tantamount.calculus.infinities import split_infinity, unbounded
+from tantamount.calculus.infinities import Split, split_infinity, unbounded
 from tantamount.calculus.members import never_negative
 from tantamount.calculus.monotone import members_of, with_sign_of
 from tantamount.calculus.naming import bound_variables
@@ -45,7 +45,7 @@ from tantamount.calculus.terms import (
 )
 from tantamount.errors import Unsupported
 from tantamount.ops.functions import POSITIONS_IN_A_ROW
-from tantamount.sizes.symbolic import rational, whole
+from tantamount.sizes.symbolic import is_size, rational, whole
 
 __all__ = [
     "Comparison",
@@ -74,7 +74,7 @@ def compare(
     if x != y and (
         (unbounded(store, x) and unbounded(store, y)) or sum(unbounded(store, (term,)) for term in difference) > 1
     ):
-        raise Unsupported("a comparison of infinities")
+        return _of_infinities(store, op, x, y, box, oriented)
     infinite = split_infinity(store, difference, box) if unbounded(store, difference) else None
     if infinite is not None and infinite.where != ONE:
         store.fired["infinity"] += 1
@@ -94,6 +94,18 @@ def compare(
         if op == "less" and never_negative(store, difference, box):
             store.fired["decided-comparisons"] += 1
             return ZERO
+        apart = bits.told_apart(store, difference) if op == "equal" else None
+        if apart is not None:
+            store.fired["conjunctions-of-bits"] += 1
+            return compare(store, "equal", apart, ZERO, box, oriented=oriented)
+        bounded = _bounded_square(store, difference) if op == "less" else None
+        if bounded is not None:
+            u, most, inside = bounded
+            store.fired["monotone-functions"] += 1
+            low = compare(store, "less", u, constant(-most), box, oriented=oriented)
+            high = compare(store, "less", u, constant(most + 1), box, oriented=oriented)
+            between = multiply(store, high, add(store, ONE, scale(low, -1)), box)
+            return between if inside else add(store, ONE, scale(between, -1))
         root = _even_root(difference)
         if root is not None:  # c a^2 == 0; and c a^2 < 0, which is nowhere for c > 0
             if op == "less" and difference[0].coefficient > 0:
@@ -179,6 +191,31 @@ def _of_booleans(store: Store, op: str, x: Polynomial, offset: Rational, box: Ra
     return add(store, low, multiply(store, (Term(m, 1),), step, box))
 
 
+def _of_infinities(store: Store, op: str, x: Polynomial, y: Polynomial, box: Ranges, oriented: bool) -> Polynomial:
+    """The comparison of two values, each of which is an infinity of one sign where a boolean holds, and a number
+    elsewhere: by which of both are. Infinities of one sign are equal. Raises :class:`Unsupported` if that is not
+    known of them."""
+    a, b = (_apart(store, value, box) for value in (x, y))
+    if a is None or b is None:
+        raise Unsupported("a comparison of infinities")
+    store.fired["infinity"] += 1
+    less = op == "less"
+    both = int(a.sign < b.sign if less else a.sign == b.sign)
+    first, second = int(less and a.sign < 0), int(less and b.sign > 0)  # where the first (second) one alone is infinite
+    finite = compare(store, op, a.finite, b.finite, box, oriented=oriented)
+    cases = (
+        (a.where, b.where, constant(both)),
+        (a.where, b.nowhere(store), constant(first)),
+        (a.nowhere(store), b.where, constant(second)),
+        (a.nowhere(store), b.nowhere(store), finite),
+    )
+    return add(store, *(multiply(store, multiply(store, p, q, box), holds, box) for p, q, holds in cases), box=box)
+
+
+def _apart(store: Store, x: Polynomial, box: Ranges) -> Split | None:
+    return split_infinity(store, x, box) if unbounded(store, x) else Split(1, ZERO, x)
+
+
 def _even_root(x: Polynomial) -> Polynomial | None:
     """a, if x is a number times an even positive power of an atom a."""
     if len(x) != 1 or len(x[0].monomial) != 1:
@@ -187,6 +224,22 @@ def _even_root(x: Polynomial) -> Polynomial | None:
     if a == IOTA or e.denominator != 1 or e % 2 or e < 0:
         return None
     return single(a, index)
+
+
+def _bounded_square(store: Store, x: Polynomial) -> tuple[Polynomial, int, bool] | None:
+    """u, s, and whether ``x < 0`` says that ``-s <= u <= s`` or the opposite, for x that is a number times the square
+    of one whole factor u, plus another number: ``u^2 < k`` and ``k < u^2``."""
+    constants = [c for m, c in x if not m]
+    terms = [(m, c) for m, c in x if m]
+    if len(constants) != 1 or len(terms) != 1 or len(terms[0][0]) != 1 or is_size(constants[0]) or is_size(terms[0][1]):
+        return None
+    ((a, e, index),), c = terms[0]
+    u = single(a, index)
+    if a == IOTA or e != 2 or not is_integer(store, u):
+        return None
+    k = -rational(constants[0]) / Fraction(c)  # c u^2 < c k
+    least = ceil(k) - 1 if c > 0 else floor(k)  # u^2 <= that, or the opposite
+    return None if least < 0 else (u, isqrt(least), c > 0)
 
 
 def split_affine(x: Polynomial) -> tuple[Polynomial, dict[int, Fraction], Fraction]:

@@ -16,7 +16,7 @@ from math import inf
 from tantamount.calculus import comparisons, contraction, forms, index_ranges, kinds, partial, powers
 from tantamount.calculus.atoms import BOOLEAN, Store
 from tantamount.calculus.forms import Box, Form, constant_form
-from tantamount.calculus.infinities import infinite_signs, is_negative_infinity, unbounded
+from tantamount.calculus.infinities import infinite_signs, is_negative_infinity, may_conceal, unbounded
 from tantamount.calculus.polynomials import add, as_factors, constant, multiply, scale
 from tantamount.calculus.products import is_boolean
 from tantamount.calculus.records import (
@@ -284,8 +284,9 @@ class Definedness(Symbolic):
             if not all(is_negative_infinity(self.store, z) for _, z in other.pieces):
                 continue
             if all(partial.minus_infinite(self.store, z, box) is not None for box, z in one.pieces):
-                defined = with_undefined(one, without(self.store, one.undefined, kinds.MASKED))
-                return self._compared(self._plain.equal(x, y), defined)
+                hidden = any(unbounded(self.store, z) for _, z in one.pieces)  # beside what is in sight
+                record = one.undefined if hidden else without(self.store, one.undefined, kinds.MASKED)
+                return self._compared(self._plain.equal(x, y), with_undefined(one, record))
         return self._compared(self._plain.equal(x, y), x, y)
 
     def maximum(self, x: Form, y: Form) -> Form:
@@ -304,12 +305,12 @@ class Definedness(Symbolic):
     def _maximal(self, out: Form, *xs: Form) -> Form:
         """The form of a maximum with its record, from those of its operands: it may be that of nothing finite."""
         records = [changed(self.store, without(self.store, x.undefined, kinds.MASKED), kinds.EXTREME) for x in xs]
-        if any(_has_infinity(self.store, z) for _, z in out.pieces):
+        if any(may_conceal(self.store, z) for _, z in out.pieces):
             records.append(self._arising(kinds.MASKED, self._nothing_finite, [out], records))
         return with_undefined(out, union(self.store, *records))
 
     def _nothing_finite(self, box: Box, xs: list[Polynomial]) -> list[Polynomial]:
-        if not _has_infinity(self.store, xs[0]) or unbounded(self.store, xs[0]):
+        if not may_conceal(self.store, xs[0]) or unbounded(self.store, xs[0]):
             return []
         found = partial.minus_infinite(self.store, xs[0], box)
         if found is None:  # a maximum under other arithmetic, of an unknown set
@@ -489,23 +490,6 @@ class Definedness(Symbolic):
 
     def leave_group(self, y: Form, shape: Shape, group: str) -> Form:
         return self._laid(y, lambda f: self._plain.leave_group(f, shape, group))
-
-
-def _has_infinity(store: Store, x: Polynomial) -> bool:
-    """True if an infinity occurs in a polynomial, at any depth of sums and maxima."""
-    memo = store.memo.infinity_inside
-
-    def inside(number: int) -> bool:
-        found = memo.get(number)
-        if found is None:
-            atom = store.atoms[number]
-            found = atom.op == "leaf" and atom.attributes[0] == "infinity"
-            if atom.op in ("polynomial", "sum", "max", "element"):
-                found = any(inside(a) for y in atom.arguments for m, _ in y for a, _, _ in m)
-            memo[number] = found
-        return found
-
-    return any(inside(a) for m, _ in x for a, _, _ in m)
 
 
 def _finite(store: Store, form: Form) -> bool:

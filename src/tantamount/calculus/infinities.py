@@ -12,7 +12,7 @@ from tantamount.calculus.terms import ONE, Monomial, Polynomial, Ranges, Term, f
 
 __all__ = [
     "Split", "infinite_signs", "infinity", "infinity_atom", "is_negative_infinity", "is_real", "masked_by",
-    "split_infinity", "unbounded",
+    "may_conceal", "split_infinity", "unbounded",
 ]  # fmt: skip
 
 
@@ -35,6 +35,24 @@ def is_negative_infinity(store: Store, x: Polynomial) -> bool:
 def unbounded(store: Store, x: Polynomial) -> bool:
     """True if an infinity occurs in the sum itself (not inside a maximum, an exponential or another function)."""
     return any(_infinite(store, factor.atom) for factor in factors_of(x))
+
+
+def may_conceal(store: Store, x: Polynomial) -> bool:
+    """True if an infinity occurs in a sum or in its maxima (not inside an exponential or another function): a maximum
+    of what a mask leaves nothing of is minus infinity, though none is in sight."""
+    memo = store.memo.infinity_inside
+
+    def inside(number: int) -> bool:
+        found = memo.get(number)
+        if found is None:
+            atom = store.atoms[number]
+            found = number == infinity_atom(store)
+            if atom.op in ("polynomial", "sum", "max", "element"):
+                found = any(inside(a) for y in atom.arguments for m, _ in y for a, _, _ in m)
+            memo[number] = found
+        return found
+
+    return any(inside(a) for m, _ in x for a, _, _ in m)
 
 
 def is_real(store: Store, form: Form) -> bool:

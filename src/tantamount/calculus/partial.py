@@ -16,7 +16,7 @@ from tantamount.calculus.affine import Coordinate, coordinate, fixed, variable
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.boxes import Box
 from tantamount.calculus.comparisons import bounds_of, compare, comparison, decide_interval, interval
-from tantamount.calculus.infinities import infinity_atom
+from tantamount.calculus.infinities import infinity_atom, may_conceal
 from tantamount.calculus.polynomials import add, as_factors, multiply, polynomial, scale, sum_over
 from tantamount.calculus.powers import logarithm, maximum_of, nonnegative, set_of, strictly_positive, unbounded
 from tantamount.calculus.products import (
@@ -325,9 +325,11 @@ def _truth(store: Store, factor: Factor, box: Ranges) -> int | None:
 
 # ------------------------------------------------------------------------------------------------ infinities
 def minus_infinite(store: Store, x: Polynomial, box: Ranges) -> Polynomial | None:
-    """``[x == -inf]`` of a Polynomial whose finite part is defined; ``None`` where that is not known."""
+    """``[x == -inf]`` of a Polynomial whose finite part is defined; ``None`` where that is not known, or where an
+    infinity may be concealed by a maximum of what masks leave."""
     infinite = infinity_atom(store)
     conditions: list[Polynomial] = []
+    seen: list[Term] = []
     for m, c in x:
         if any(f.atom == infinite for f in m):
             rest: Polynomial = (Term(tuple(f for f in m if f.atom != infinite), 1),)
@@ -336,12 +338,16 @@ def minus_infinite(store: Store, x: Polynomial, box: Ranges) -> Polynomial | Non
             conditions.append(polynomial(store, rest, box) if rest[0][0] else ONE)
         elif unbounded(store, (Term(m, c),)):
             return None
+        else:
+            seen.append(Term(m, c))
     if len(x) == 1 and len(x[0][0]) == 1 and x[0][1] == 1 and x[0][0][0][1] == 1:
         a, _, index = x[0][0][0]
         if store.atoms[a].op == "max":
             elements = substitute_polynomial(store.atoms[a].arguments[0], dict(enumerate(index)))
             return nothing_finite(store, elements, box)
-    elif not conditions and any(store.atoms[f.atom].op == "max" for m, _ in x for f in m):
+    elif (
+        may_conceal(store, tuple(seen)) if conditions else any(store.atoms[f.atom].op == "max" for m, _ in x for f in m)
+    ):
         return None
     finite = ONE
     store.fired["minus-infinite"] += bool(conditions)

@@ -30,6 +30,7 @@ from tantamount.calculus.infinities import infinite_signs, infinity, unbounded
 from tantamount.calculus.polynomials import add, affine_polynomial, constant, iota, multiply, scale
 from tantamount.calculus.products import is_boolean, is_integer
 from tantamount.calculus.records import body
+from tantamount.calculus.tables import recorded
 from tantamount.calculus.terms import ONE, ZERO, Polynomial, Rational, Term, single, sole_number
 from tantamount.calculus.written_conditions import written
 from tantamount.errors import Unsupported
@@ -174,31 +175,14 @@ class Symbolic(Interpretation):
         if self.store.effort.exceeds("table_elements", len(data)) or any(
             isinstance(v, float) and isnan(v) for v in data
         ):
-            return self.spread(self._opaque_table(data, shape, kind), shape)
+            return self.spread(recorded(self.store, data, shape, kind), shape)
         form = self._cells(data, shape)
         if any(
             not isinstance(v, float) and Fraction(v).denominator > _ROUND for v in data
         ) and self.store.effort.exceeds("table_pieces", len(form.pieces)):
             # a sum over a tensor in pieces has a term for every piece, and nothing follows from what the numbers are
-            form = self._opaque_table(data, shape, kind)
+            form = recorded(self.store, data, shape, kind)
         return self.spread(form, shape)
-
-    def _opaque_table(self, data: tuple[Number, ...], shape: Shape, kind: Kind) -> Form:
-        """Recorded numbers as a leaf, or as rows of the leaf of a table that has them: equal data, equal elements."""
-        tables = self.store.leaves.tables
-        row = prod(shape[1:])
-        for (known, numbers), atom in tables.items():
-            if known[1:] == shape[1:] and shape and shape[0] <= known[0]:
-                for start in range(known[0] - shape[0] + 1):
-                    if numbers[start * row : start * row + len(data)] == data:
-                        whole = forms.leaf_form(atom, known)
-                        return forms.slice_form(self.store, whole, 0, start, start + shape[0], 1)
-        lowest = min(data, default=0) if not any(isinstance(v, float) for v in data) else -1
-        span = (int(min(data)), int(max(data))) if data and kind is Kind.INT else None
-        facts = ValueFacts(lowest > 0, lowest >= 0, kind is not Kind.FLOAT, kind is Kind.BOOL, span)
-        atom = self.store.leaf("table", (shape, data), shape, facts)
-        tables[shape, data] = atom
-        return forms.leaf_form(atom, shape)
 
     def _cells(self, data: Sequence[Number], shape: Shape) -> Form:
         """A tensor of numbers, one piece per element."""

@@ -17,6 +17,7 @@ from tantamount.calculus.affine import Coordinate, coordinate, fixed
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.cases import vanishes
 from tantamount.calculus.comparisons import compare, comparison
+from tantamount.calculus.conditions_on_numbers import intervals_of
 from tantamount.calculus.polynomials import add, constant, iota, multiply, pinned, scale
 from tantamount.calculus.products import is_boolean
 from tantamount.calculus.rebuild import Rebuild
@@ -39,7 +40,7 @@ def written(store: Store, c: Polynomial, box: _Box) -> Polynomial:
     found = memo.get(key)
     if found is None:
         leaves = frozenset(_leaves(store, c))
-        found = c if leaves else _bands(store, c, box)
+        found = intervals_of(store, c, box) if leaves else _bands(store, c, box)
         if found == c:
             found = _known(store, c, box, leaves)
         memo[key] = found

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tantamount.capture.fields import Place, nearest, shown
+from tantamount.capture.hlo_convolutions import convolution
 from tantamount.capture.hlo_orders import extreme_of_pairs, reduce_window, sort, topk
 from tantamount.capture.hlo_rows import (
     Decoder,
@@ -51,7 +52,10 @@ _UNARY = """
     abs negate sign floor ceil exponential exponential-minus-one log log-plus-one logistic tanh cosine sine tan sqrt
     rsqrt cbrt erf not round-nearest-even is-finite
 """
-_BINARY = "add subtract multiply divide maximum minimum power remainder and or xor"
+_BINARY = """
+    add subtract multiply divide maximum minimum power remainder and or xor shift-left shift-right-arithmetic
+    shift-right-logical
+"""
 
 
 def _reduce(step: Translation, row: Row) -> Any:
@@ -84,6 +88,10 @@ ROWS: Mapping[str, Row] = {
     "iota": Row({"iota_dimension": ("dimension", integer)}, 0, ("shape", "dtype")),
     "dot": Row(
         _named("lhs_batch_dims", "lhs_contracting_dims", "rhs_batch_dims", "rhs_contracting_dims"), 2, ("dtype",)
+    ),
+    "convolution": Row(
+        {"feature_group_count": ("features", integer), "batch_group_count": ("batches", integer)}, 2, ("dtype",),
+        frozenset({"window", "dim_labels"}), convolution,
     ),
     "reduce": Row(_named("dimensions"), None, without_effect=frozenset({"to_apply"}), special=_reduce),
     "reduce-window": Row({}, None, without_effect=frozenset({"to_apply", "window"}), special=reduce_window),

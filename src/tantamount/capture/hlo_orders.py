@@ -3,10 +3,10 @@ pairs (argmax), reduce-window. A computation is recognised by what it computes, 
 
 from __future__ import annotations
 
-import re
+from math import inf
 from typing import Any
 
-from tantamount.capture.fields import shown
+from tantamount.capture.hlo_convolutions import window_of
 from tantamount.capture.hlo_rows import HARMLESS, Row, Translation, neutral, reducer
 from tantamount.capture.hlo_text import Array, Computation, Tuple
 from tantamount.capture.hlo_values import boolean, integer, integers, padding
@@ -133,22 +133,26 @@ def _pair(direction: str, nan: bool) -> _Expression:
 
 
 # ---------------------------------------------------------------------------------------------- windows
-_WINDOW = re.compile(r"\{(?P<fields>[a-z_]+=[\dx_-]+(?: [a-z_]+=[\dx_-]+)*)\}")
+def _log_add_exp() -> _Expression:
+    """``log(exp(a) + exp(b))`` as JAX writes it: the sum where the difference is no number."""
+    apart = ("subtract", "", 0, 1)
+    small = ("exponential", "", ("negate", "", ("abs", "", apart)))
+    whole = ("add", "", ("maximum", "", 0, 1), ("log-plus-one", "", small))
+    return "select", "", ("compare", "NE", apart, apart), ("add", "", 0, 1), whole
 
 
 def reduce_window(step: Translation, row: Row) -> Any:
     """Its computation recognised; what lies beyond the tensor must change nothing."""
-    text, place = step.instruction.attributes.get("window", ""), step.place.at("window")
-    match = _WINDOW.fullmatch(text)
-    fields = dict(part.split("=") for part in match["fields"].split(" ")) if match is not None else {}
+    fields, place = window_of(step, {"size", "stride", "pad"}), step.place.at("window")
     type_, given = step.array(step.instruction.type), step.types[0].type
     rank = len(given.shape)
-    if len(step.operands) != 2 or {*fields} - {"size", "stride", "pad"} or "size" not in fields:
-        raise place.wrong(shown(text), "the window of one tensor, with size, stride and pad", code="hlo-attribute")
+    if len(step.operands) != 2:
+        raise place.wrong(f"{len(step.operands)} operands", "one tensor and an initial value", code="hlo-operands")
     ends = padding(fields["pad"], place) if "pad" in fields else ((0, 0, 0),) * rank
     size, stride = _sizes(fields["size"]), _sizes(fields["stride"]) if "stride" in fields else (1,) * rank
-    kind = reducer(step, "to_apply")
-    if step.number(1) is None or step.number(1) != neutral(kind, given.dtype):
+    of_logs = given.dtype.is_float and _expression(step.computation("to_apply")) == _log_add_exp()
+    kind = "log-add-exp" if of_logs else reducer(step, "to_apply")
+    if step.number(1) is None or step.number(1) != (-inf if of_logs else neutral(kind, given.dtype)):
         raise step.place.wrong(
             "an initial value that changes the result", f"the one that does not, for {kind}", code="hlo-reducer"
         )

@@ -63,7 +63,7 @@ def direction(value: Array) -> tuple[tuple[str, ...], float] | None:
         largest = float(magnitudes.max())
     if isinf(largest):  # masks
         largest = _INFINITY * (float(magnitudes[np.isfinite(flat)].max(initial=0.0)) or 1.0)
-        flat = np.where(np.isinf(flat), np.sign(flat) * largest, flat)
+        flat = np.where(np.isinf(flat), np.copysign(largest, flat), flat)
         magnitudes = np.abs(flat)
     with np.errstate(over="ignore", invalid="ignore"):  # the largest numbers of a type
         projected = [float(x) for x in _weights(flat.size) @ flat]

@@ -141,7 +141,9 @@ FUNCTIONS: dict[str, Function] = {
     "asinh": Function(_numpy("arcsinh"), odd=True, at_zero=0, growing=True, keeps_sign=True),
     "tanh": Function(_numpy("tanh"), odd=True, at_zero=0, growing=True, keeps_sign=True, limits=(-1, 1)),
     "erfinv": Function(_erfinv, odd=True, at_zero=0, growing=True, keeps_sign=True),
-    "isnan": Function(_numpy("isnan"), integer=True, nonnegative=True),  # 0 or 1, in the type of its operand
+    "isnan": Function(
+        _numpy("isnan"), integer=True, nonnegative=True, limits=(0, 0)
+    ),  # 0 or 1, in the type of its operand
     "erf": Function(_erf, odd=True, at_zero=0, growing=True, keeps_sign=True, limits=(-1, 1)),
     "pi_times": Function(
         _pi_times, odd=True, at_zero=0, growing=True, keeps_sign=True

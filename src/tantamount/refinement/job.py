@@ -13,7 +13,7 @@ from tantamount.clock import Clock
 from tantamount.effort import Effort, Grown, Stopped, stopping
 from tantamount.errors import UserError
 from tantamount.ir.job import Job
-from tantamount.limits import Limits, limits_from_environment
+from tantamount.limits import COMPARISON, Limits, limits_from_environment
 from tantamount.ops.classes import RankClass
 from tantamount.proof import Options, Progress, Proof, prove
 from tantamount.proof.assumptions import arithmetic_assumptions
@@ -352,19 +352,12 @@ def _with_effort(state: _State, proof: Proof, before: tuple[OutputReport, ...]) 
     multiplied out; then rank by rank."""
     from tantamount.execution.witness import Searched
 
-    clock = state.clock
+    clock, hits = state.clock, state.effort.counts()
     searched = _executed(state, proof, before)
-    apart = _may_need_cuts(proof, searched.outputs, state.cut_from)
-    if apart:
-        state.at = "proving it with cuts"
-        cut = prove(proof.job, replace(proof.options, cut=True))
-        again = cut.check(expand=False)
-        clock.lap("outputs")
-        if not _open(again):
-            cut.relations()
-            clock.lap("relation")
-            state.notes = ()
-            return cut, Searched(again)
+    long = len(proof.job.specification.nodes) >= state.cut_from
+    apart = long and _may_need_cuts(proof, searched.outputs)
+    if apart and (cut := _proved_with_cuts(state, proof)) is not None:
+        return cut
     reasons = {output.name: output.reason for output in before}
     more = _proved_with_effort(state, proof, reasons, searched.outputs, apart)
     checked = tuple(_with_more(output, more.get(output.name), reasons) for output in searched.outputs)
@@ -387,21 +380,45 @@ def _with_effort(state: _State, proof: Proof, before: tuple[OutputReport, ...]) 
             clock.lap("relation")
             state.notes = ()
             return apart, Searched(again)
+    ended = state.effort.since(hits, COMPARISON)
+    if not long and ended and _open(checked) and _may_need_cuts(proof, checked):
+        effort = state.effort
+        try:
+            with effort.watching(max(effort.bounds.multiplied_steps, _MORE * effort.steps)):
+                cut = _proved_with_cuts(state, proof)
+            if cut is not None:
+                return cut
+        except Grown:
+            effort.hit("multiplied_steps")
     return proof, replace(searched, outputs=checked)
+
+
+def _proved_with_cuts(state: _State, proof: Proof) -> tuple[Proof, Searched] | None:
+    """A proof that cuts both programs where they agree, with its reports; ``None`` if it leaves an output open."""
+    from tantamount.execution.witness import Searched
+
+    state.at = "proving it with cuts"
+    cut = prove(proof.job, replace(proof.options, cut=True))
+    again = cut.check(expand=False)
+    state.clock.lap("outputs")
+    if _open(again):
+        return None
+    cut.relations()
+    state.clock.lap("relation")
+    state.notes = ()
+    return cut, Searched(again)
 
 
 def _open(outputs: Sequence[OutputReport]) -> list[OutputReport]:
     return [output for output in outputs if output.verdict is not Verdict.PROVED]
 
 
-def _may_need_cuts(proof: Proof, checked: Sequence[OutputReport], cut_from: int) -> bool:
+def _may_need_cuts(proof: Proof, checked: Sequence[OutputReport]) -> bool:
     """True if a proof that cuts both programs where they agree may succeed where one as a whole did not: each step is
-    compared alone. Of programs that are short a whole comparison says as much."""
+    compared alone. Of programs that are short a whole comparison says as much, unless a bound ended it."""
     if proof.cuts is not None or proof.options.cut is not None or proof.options.align is None:
         return False
-    if any(output.verdict is Verdict.REFUTED for output in checked):
-        return False
-    return len(proof.job.specification.nodes) >= cut_from
+    return not any(output.verdict is Verdict.REFUTED for output in checked)
 
 
 def _may_need_ranks(proof: Proof, checked: Sequence[OutputReport]) -> bool:

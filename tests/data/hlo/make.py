@@ -309,6 +309,46 @@ ONE |= {
     "counting": (counting, f(2)),
     "dynamic_update_constant": (lambda x, u: lax.dynamic_update_slice(x, u, (1, 9)), f(4, 5), f(2, 3)),
 }
+own = np.random.default_rng(2)  # as above
+
+
+def h(*shape):
+    return np.round(own.standard_normal(shape), 3)
+
+
+def conv(strides, padding, numbers, **more):
+    return lambda x, w: lax.conv_general_dilated(x, w, strides, padding, dimension_numbers=numbers, **more)
+
+
+CHANNELS_LAST = ("NHWC", "HWIO", "NHWC")
+ONE |= {
+    "cumlogsumexp": (lambda x: lax.cumlogsumexp(x, 1), h(2, 5)),
+    "cumlogsumexp_reverse": (lambda x: lax.cumlogsumexp(x, 0, reverse=True), np.array([[1.0], [-np.inf], [0.5]])),
+    "shift_left": (lax.shift_left, np.array([3, -5, 1, 7, 9]), np.array([0, 2, 5, 64, -1])),
+    "shift_right": (lax.shift_right_arithmetic, np.array([3, -5, -1, 70, 9]), np.array([0, 2, 5, 64, -1])),
+    "shift_right_int32": (
+        lax.shift_right_logical, np.array([3, -5, -1, 70, 9, -8], np.int32), np.array([0, 2, 31, 3, 32, 0], np.int32),
+    ),
+    "shift_right_uint32": (
+        lax.shift_right_logical, np.array([3, 1 << 31, 70, 9], np.uint32), np.array([0, 31, 3, 32], np.uint32),
+    ),
+    "convolution": (conv((1,), "VALID", None), h(2, 3, 8), h(4, 3, 3)),
+    "convolution_same": (conv((2, 1), "SAME", CHANNELS_LAST), h(2, 5, 4, 3), h(3, 2, 3, 2)),
+    "convolution_depthwise": (conv((1,), [(2, 0)], None, feature_group_count=3), h(2, 3, 6), h(6, 1, 3)),
+    "convolution_dilated": (
+        conv((1, 2), [(1, 0), (2, 1)], None, lhs_dilation=(2, 1), rhs_dilation=(1, 2)), h(1, 2, 3, 6), h(3, 2, 2, 3),
+    ),
+    "convolution_cut": (conv((1,), [(-1, 2)], None), h(1, 2, 6), h(3, 2, 2)),
+    "convolution_of_batches": (conv((1,), [(1, 1)], None, batch_group_count=2), h(4, 3, 6), h(4, 3, 3)),
+    "convolution_transposed": (
+        lambda x, w: lax.conv_transpose(x, w, (2,), "SAME", dimension_numbers=("NCH", "IOH", "NCH")),
+        h(2, 3, 4), h(3, 2, 3),
+    ),
+    "convolution_gradients": (
+        jax.grad(lambda x, w: (conv((2,), "SAME", None, feature_group_count=2)(x, w) ** 2).sum(), argnums=(0, 1)),
+        h(2, 4, 7), h(4, 2, 3),
+    ),
+}  # fmt: skip
 RANKS |= {"scan": (lambda w, x: layers(w, x)[0], (P(None, None, "tp"), P("dp")), P("dp"), f(3, 4, 4), f(4, 4))}
 
 

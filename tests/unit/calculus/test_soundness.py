@@ -105,13 +105,18 @@ def test_infinities_are_not_numbers() -> None:
     w = Workbench()
     x = w.input("x", 2)
     big = w.b.full((2,), inf, DType.FLOAT32)
-    for build in (
-        lambda: w.b.equal(big, w.b.mul(big, 2)),  # inf == 2 inf
-        lambda: w.b.less(big, w.b.mul(big, 2)),
-        lambda: w.b.equal(w.b.add(big, x), big),  # inf + x == inf
+    truth = {value: w.b.full((2,), value, DType.BOOL) for value in (True, False)}
+    for found, value in (
+        (w.b.equal(big, w.b.mul(big, 2)), True),  # all infinities of a sign are equal
+        (w.b.less(big, w.b.mul(big, 2)), False),
+        (w.b.equal(w.b.add(big, x), big), True),
+        (w.b.less(w.b.neg(big), w.b.add(big, x)), True),
+        (w.b.equal(w.b.neg(big), big), False),
     ):
-        with pytest.raises(Unsupported):
-            build()
+        assert w.same(found, truth[value])
+        assert not w.same(found, truth[not value])
+    with pytest.raises(Unsupported):
+        w.b.sub(big, w.b.mul(big, 2))  # no number is known for inf - inf
     assert w.same(w.b.exp(w.b.neg(w.b.power(big, -1))), w.b.full((2,), 1.0, DType.FLOAT32))  # 1 / inf is 0
 
 

@@ -240,7 +240,7 @@ P = "p = f32[4] parameter(0)\n"
         (P + "ROOT a = f32[4] conditional(p), branch_computations={}", 6, "one for each of"),
         (P + "i = s32[] constant(0)\nROOT a = f32[4] conditional(i, p), branch_computations={nowhere}", 7, "nowhere"),
         (P + "ROOT a = f32[4] rng(p, p), distribution=rng_uniform", 6, "the instruction rng"),
-        (P + "ROOT a = f32[4] convolution(p, p)", 6, "the instruction convolution"),
+        (P + "ROOT a = f32[4] convolution(p, p), dim_labels=bf0_oi0->bf0", 6, "labels of one to seven"),
         (P + "ROOT a = s32[4] bitcast(p)", 6, "the bits of a number"),
         (P + "ROOT a = f32[2,2] bitcast(p)", 6, "no layout"),
         (P + "ROOT a = f32[2,2]{1,0:T(8,128)} bitcast(p)", 6, "without tiles"),
@@ -455,8 +455,8 @@ def test_orders_of_one_computation() -> None:
 @pytest.mark.parametrize(
     ("window", "start", "because"),
     [
-        ("size=2 rhs_dilate=2", "0", "size, stride and pad"),
-        ("stride=2", "0", "size, stride and pad"),
+        ("size=2 rhs_dilate=2", "0", "pad, size, stride"),
+        ("stride=2", "0", "pad, size, stride"),
         ("size=2", "1", "an initial value that changes"),
         ("size=2 pad=3_0", "0", "beyond dimension"),
         ("size=5", "0", "a window of 5"),

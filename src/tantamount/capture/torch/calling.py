@@ -18,6 +18,7 @@ from tantamount.capture.torch.collectives import Functional
 from tantamount.capture.torch.contents import exchanged
 from tantamount.capture.torch.dynamic import Sizes
 from tantamount.capture.torch.flexible import as_defined
+from tantamount.capture.torch.generators import Draws
 from tantamount.capture.torch.hooks import Carried, carry, registered, registered_since
 from tantamount.capture.torch.placements import Layout, local_part, rewrapped
 from tantamount.capture.torch.sources import Annotate, module_paths
@@ -167,6 +168,7 @@ def runner(stage: Stage, recorded: Recorded, sizes: Sizes | None) -> Callable[..
             paths = stack.enter_context(module_paths(state.modules))
             stack.enter_context(stage.stand_ins.everywhere())
             communication = stack.enter_context(Functional())
+            stack.enter_context(Draws())
             stack.enter_context(Annotate(paths))
             stack.enter_context(Guard(stage.stand_ins))
             stack.enter_context(as_defined())

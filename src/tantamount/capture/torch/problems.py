@@ -69,6 +69,11 @@ def not_captured(problem: Exception, place: str) -> UserError:
     if "_local_scalar_dense" in text or "DataDependent" in type(problem).__name__:
         needed = "a program whose course does not depend on the values of tensors"
         hint = "no .item(), float(tensor), print of a value or branch on one inside what is captured"
+        if ".tolist()" in line_of(problem):
+            hint += (
+                ". Rows that are sent by counts of data: gather them on every rank, choose by a mask, and sum what "
+                "comes back over the ranks; see docs/design/ragged-exchanges.md"
+            )
     elif "HigherOrderOperator" in text:
         which = re.search(r"HigherOrderOperator (\w+)", text)
         return UserError(

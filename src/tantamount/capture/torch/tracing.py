@@ -25,6 +25,7 @@ from torch.utils import _pytree as pytree
 from tantamount.capture.torch.calling import Callee, Number, Recorded, Stage, path_name, runner, without_history
 from tantamount.capture.torch.calls import Call, same_at_every_call
 from tantamount.capture.torch.dynamic import Dynamic, Sizes, sizes_of
+from tantamount.capture.torch.generators import merged
 from tantamount.capture.torch.objects import one_call
 from tantamount.capture.torch.overwriting import Replay
 from tantamount.capture.torch.placements import Layout, index_arithmetic_outside, local_part
@@ -141,6 +142,7 @@ def trace(
         raise
     except Exception as problem:
         raise not_captured(problem, _where(function)) from problem
+    merged(second.graph)
     check_quantised(second.graph, _where(function))
     left = [Leaf(f"grad {name}") for name, _ in program.gradients]
     inputs = tuple(Leaf(name, layout) for name, layout in zip(names, layouts[: len(names)], strict=True))

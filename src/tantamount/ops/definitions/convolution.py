@@ -23,7 +23,7 @@ from tantamount.ops.definitions.in_place import require_float
 from tantamount.ops.doubts import doubted
 from tantamount.ops.table import Booleans, Integers, Layout, operator
 
-__all__ = ["COARSE", "FINE", "KERNEL", "joined", "per_dimension"]
+__all__ = ["COARSE", "FINE", "KERNEL", "convolved", "joined", "per_dimension"]
 
 _CONVOLUTION = "convolution"
 FINE, COARSE, KERNEL = "xyz", "uvw", "hij"  # the labels of spatial dimensions
@@ -135,7 +135,7 @@ def _result(
     return (x.shape[0], channels, *sizes)
 
 
-def _convolved(
+def convolved(
     b: Builder,
     x: Tensor,
     weight: Tensor,
@@ -179,7 +179,7 @@ def convolution(
     input[n, q, c] * weight[q, p, k], and output_padding is added to the result's size at the end.
     """
     given = (stride, padding, dilation, groups, transposed, output_padding)
-    return _convolved(b, input, weight, bias, *given)
+    return convolved(b, input, weight, bias, *given)
 
 
 @operator("aten._convolution.default", category=_CONVOLUTION)
@@ -201,7 +201,7 @@ def convolution_with_settings(
 ) -> Tensor:
     """as convolution"""
     given = (stride, padding, dilation, groups, transposed, output_padding)
-    return _convolved(b, input, weight, bias, *given)
+    return convolved(b, input, weight, bias, *given)
 
 
 @operator("aten._convolution.deprecated", category=_CONVOLUTION)
@@ -222,7 +222,7 @@ def convolution_deprecated(
 ) -> Tensor:
     """as convolution"""
     given = (stride, padding, dilation, groups, transposed, output_padding)
-    return _convolved(b, input, weight, bias, *given)
+    return convolved(b, input, weight, bias, *given)
 
 
 # ---------------------------------------------------------------------------------------------- by spatial dimensions
@@ -248,7 +248,7 @@ def _over(count: int) -> None:
         groups: int = 1,
     ) -> Tensor:
         """y[n, q, c] = bias[q] + sum input[n, p, c * stride + k * dilation - padding] * weight[q, p, k]"""
-        out = _convolved(b, _batched(b, input, count), weight, bias, stride, padding, dilation, groups)
+        out = convolved(b, _batched(b, input, count), weight, bias, stride, padding, dilation, groups)
         return out if input.rank == out.rank else b.squeeze(out, (0,))
 
     @operator(f"aten.conv{count}d.padding", category=_CONVOLUTION)
@@ -276,7 +276,7 @@ def _over(count: int) -> None:
             before = tuple(size // 2 for size in total)
             behind = tuple(size - half for size, half in zip(total, before, strict=True))
         x = _batched(b, input, count)
-        out = _convolved(b, x, weight, bias, stride, before, dilation, groups, behind=behind)
+        out = convolved(b, x, weight, bias, stride, before, dilation, groups, behind=behind)
         return out if input.rank == out.rank else b.squeeze(out, (0,))
 
     @operator(f"aten.conv_transpose{count}d.{'default' if count == 1 else 'input'}", category=_CONVOLUTION)
@@ -293,7 +293,7 @@ def _over(count: int) -> None:
     ) -> Tensor:
         """y[n, p, c * stride + k * dilation - padding] sums input[n, q, c] * weight[q, p, k], plus bias[p]"""
         given = (stride, padding, dilation, groups, True, output_padding)
-        out = _convolved(b, _batched(b, input, count), weight, bias, *given)
+        out = convolved(b, _batched(b, input, count), weight, bias, *given)
         return out if input.rank == out.rank else b.squeeze(out, (0,))
 
 

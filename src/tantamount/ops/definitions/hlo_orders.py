@@ -7,7 +7,7 @@ from fractions import Fraction
 from tantamount.ir.types import DType
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.builder import Builder, ShapeProblem
-from tantamount.ops.definitions import elementwise, functions, reduction
+from tantamount.ops.definitions import elementwise, functions, orders, reduction
 from tantamount.ops.definitions.hlo import reduce_over
 from tantamount.ops.definitions.in_place import require_float
 from tantamount.ops.table import Integers, operator
@@ -101,15 +101,35 @@ def choose(b: Builder, index: Tensor, branches: tuple[Tensor | None, ...]) -> Te
 def reduce_window(
     b: Builder, operand: Tensor, *, size: Integers, stride: Integers, low: Integers, high: Integers, kind: str
 ) -> Tensor:
-    """every window's elements combined by kind: size of them from start - low on, for every stride-th start"""
+    """every window's elements combined by kind: size of them from start - low on, for every stride-th start
+
+    log-add-exp is `log(exp(a) + exp(b))`, in running windows alone.
+    """
     if not len(size) == len(stride) == len(low) == len(high) == operand.rank:
         raise ShapeProblem(f"a window of {len(size)} dimensions for {operand.type}")
     if min((*size, *stride), default=1) < 1 or min((*low, *high), default=0) < 0:
         raise ShapeProblem(f"a window of sizes {list(size)}, strides {list(stride)}, padding {list(low)}, {list(high)}")
+    if kind == "log-add-exp":
+        return _running_logarithm(b, operand, size, stride, low, high)
     out = operand
     for k in range(operand.rank):
         out = _along(b, out, k, (size[k], stride[k], low[k], high[k]), kind)
     return out
+
+
+def _running_logarithm(
+    b: Builder, x: Tensor, size: Integers, stride: Integers, low: Integers, high: Integers
+) -> Tensor:
+    """The logarithms of running sums of exponentials along one dimension, from its beginning or from its end."""
+    windows = list(zip(size, stride, low, high, strict=True))
+    along = [k for k, window in enumerate(windows) if window != (1, 1, 0, 0)]
+    n = x.shape[along[0]] if len(along) == 1 else 0
+    if len(along) != 1 or windows[along[0]] not in ((n, 1, n - 1, 0), (n, 1, 0, n - 1)):
+        raise ShapeProblem(f"logarithms of sums in windows of sizes {list(size)}, padding {list(low)}, {list(high)}")
+    (k,) = along
+    turned = x if low[k] else b.flip(x, (k,))
+    total = orders.logcumsumexp(b, turned, k)
+    return total if low[k] else b.flip(total, (k,))
 
 
 def _along(b: Builder, x: Tensor, k: int, window: tuple[int, int, int, int], kind: str) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import tantamount as tt
+from tantamount.errors import UserError
 
 torch = pytest.importorskip("torch", reason="captures need PyTorch")
 import torch.distributed as dist  # noqa: E402
@@ -282,3 +283,15 @@ def test_random_numbers_of_which_nothing_is_said() -> None:
     assert any('{"dropout": "same mask"}' in note for note in found.notes)
     assert tt.refine(noisy, noisy, assume={"dropout": "same mask"}).proved
     assert tt.refine(noisy, more).verdict is tt.Verdict.REFUTED
+
+
+def test_rows_that_are_sent_by_counts_of_data() -> None:
+    """Refused with what to write instead."""
+
+    def exchange(x: torch.Tensor, to: torch.Tensor) -> torch.Tensor:
+        send = (to[:, None] == torch.arange(2)).sum(0)
+        return x.split(send.tolist())[0]
+
+    with pytest.raises(UserError) as caught:
+        tt.capture(exchange, (torch.ones(4, 3), torch.zeros(4, dtype=torch.int64)))
+    assert "choose by a mask" in (caught.value.hint or "")
