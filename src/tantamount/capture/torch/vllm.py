@@ -87,6 +87,8 @@ def _model(config: Any, world: int, rank: int) -> tuple[Any, nn.Module]:
             compilation_config=CompilationConfig(mode=0),
         )
     settings.parallel_config.tensor_parallel_size = world
+    # vLLM keeps rotary embeddings for all models of a process: one that is converted or filled changed the others
+    import_module("vllm.model_executor.layers.rotary_embedding")._ROPE_DICT.clear()
     with set_current_vllm_config(settings), _groups(world, rank):
         model = initialize_model(settings)
     for module in model.modules():

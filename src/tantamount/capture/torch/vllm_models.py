@@ -12,6 +12,7 @@ from tantamount.capture.programs import Program
 from tantamount.capture.torch.programs import capture
 from tantamount.capture.torch.vllm import forward_of, model_of
 from tantamount.capture.torch.vllm_attention import kernels_of, with_kernels
+from tantamount.capture.torch.vllm_prompts import attending, prompt_attentions, with_computed_tables
 
 __all__ = ["VllmModel"]
 
@@ -32,12 +33,15 @@ class VllmModel(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         """The logits, of shape (1, tokens, vocabulary)."""
         ids = tokens.reshape(-1)
-        found = forward_of(self.model, self.settings)(ids, torch.arange(ids.shape[0]))
+        with attending(self.modules()):
+            found = forward_of(self.model, self.settings)(ids, torch.arange(ids.shape[0]))
         return found["logits"].unsqueeze(0)
 
     def captured_program(self, args: Any, kwargs: Any) -> Program:
-        """The captured program, with vLLM's kernels by their definitions."""
-        return with_kernels(capture(self, args, kwargs), kernels_of(self.modules()))
+        """The captured program, with attention as what it computes of one prompt, where that is known."""
+        prompts = prompt_attentions(self.modules())
+        program = with_computed_tables(capture(self, args, kwargs), self)
+        return with_kernels(program, kernels_of(self.modules(), prompts), prompts)
 
     @staticmethod
     def load(model: VllmModel, checkpoint: dict[str, Tensor]) -> None:
