@@ -2,7 +2,7 @@
 
     python benchmarks/compare_families.py [--seconds 60] [--heads 16,64] [WORD ...]
 
-Needs transformers, litgpt and timm beside Tantamount; rows whose package is missing, or whose model cannot be built,
+Needs transformers, litgpt, timm and vLLM beside Tantamount; rows whose package is missing, or whose model cannot be built,
 say so. WORDs choose rows by what their names contain. A row is a pair of names as ``tantamount compare`` takes them,
 with the verdict that is true of it: UNKNOWN is counted apart, another verdict is an error (exit code 1).
 """
@@ -77,6 +77,17 @@ _LITGPT = {
     "olmo2": (f"{_GROUPED},rms_norm_eps=1e-6{_base(5e5)}", "OLMo-2-1124-7B", _LIT_GROUPED),
 }
 
+# transformers against vLLM, by model type: in an environment with vLLM's build for CPUs
+_VLLM = (
+    "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "phi", "phi3", "olmo", "olmo2", "cohere", "granite",
+    "starcoder2", "stablelm", "gpt_neox", "gpt2", "opt", "falcon", "glm", "gptj", "bloom",
+)  # fmt: skip
+_ALSO = {
+    "gemma2": f"{_HEAD},sliding_window=4,query_pre_attn_scalar={{head}}",
+    "gptj": "n_embd={hidden},n_head=4,n_layer=1,n_positions=64,vocab_size=96,rotary_dim={head}",
+    "bloom": "hidden_size={hidden},n_head=4,n_layer=1,vocab_size=96",
+}
+
 
 @dataclass(frozen=True)
 class Row:
@@ -98,6 +109,9 @@ def rows(heads: list[int]) -> Iterator[Row]:
         for kind, (one, name, other) in _LITGPT.items():
             second = f"litgpt:{name},{other.format(**sizes)}"
             yield Row(f"{kind} hf/litgpt {head}", f"hf:{kind},{one.format(**sizes)}", second)
+        for kind in _VLLM:
+            text = {**_EAGER_SDPA, **_ALSO}[kind].format(**sizes)
+            yield Row(f"{kind} hf/vllm {head}", f"hf:{kind},{text}", f"vllm:{kind},{text}")
 
 
 def main() -> int:

@@ -3,6 +3,7 @@
 # pyright: basic, reportMissingImports=false
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -17,15 +18,25 @@ from tantamount.capture.torch.vllm_prompts import attending, prompt_attentions, 
 __all__ = ["VllmModel"]
 
 
+def _with_architecture(config: Any) -> Any:
+    """The configuration with the class of its causal language model, by which vLLM chooses its own; without one it
+    takes the part of the model below the vocabulary, or what transformers has."""
+    if not config.architectures:
+        names = import_module("transformers.models.auto.modeling_auto").MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+        if config.model_type in names:
+            config.architectures = [names[config.model_type]]
+    return config
+
+
 class VllmModel(nn.Module):
     """vLLM's implementation of a model of transformers: the logits of one prompt, of shape (tokens, vocabulary)."""
 
     def __init__(self, config: Any) -> None:
         super().__init__()
-        self.config = config
+        self.config = _with_architecture(config)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            self.settings, self.model = model_of(config)
+            self.settings, self.model = model_of(self.config)
 
     def __deepcopy__(self, _: Any) -> VllmModel:
         return VllmModel(self.config)  # settings and groups cannot be copied; weights come from loaders
