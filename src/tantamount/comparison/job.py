@@ -8,6 +8,7 @@ from math import sqrt
 
 from tantamount.comparison.decided import with_decided_comparisons
 from tantamount.comparison.mask_literals import with_masks_of_infinity
+from tantamount.comparison.one_sided import one_sided
 from tantamount.comparison.programs import Pair
 from tantamount.comparison.rounded_constants import with_closed_forms
 from tantamount.comparison.softplus import without_thresholds
@@ -151,6 +152,15 @@ def _answer(found: Refinement, assumed: tuple[Assumption, ...], pair: Pair, how:
         refused = dict.fromkeys((*found.refused, *(one.name for one in more)))
         proved = report.verdict is Verdict.PROVED or found.refused
         return replace(report, verdict=Verdict.UNKNOWN, refused=tuple(refused) if proved else ())
+    if report.verdict is Verdict.REFUTED:
+        wrong = [one.name for one in found.outputs if one.verdict is Verdict.REFUTED]
+        alone = one_sided(pair.job, wrong)
+        if alone:
+            note = (
+                f"one program only calls {', '.join(alone)}, so that nothing is refuted: what it computes is not known, "
+                "and another function stood in for it where both programs were executed; a rule may say what it is"
+            )
+            return replace(report, verdict=Verdict.UNKNOWN, notes=(*report.notes, note))
     if not pair.guessed or GUESSED in how.accept or found.verdict not in (Verdict.PROVED, Verdict.REFUTED):
         return report
     note = (

@@ -9,6 +9,8 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any
 
+import torch
+
 from tantamount.capture.fx_json import parse_graph
 from tantamount.capture.programs import Program
 from tantamount.capture.torch.vllm_prompts import PromptAttention, spliced
@@ -73,8 +75,10 @@ def with_kernels(
             if known is not None and given["output_scale"] is None and given["output_block_scale"] is None:
                 operands = {given[key]["node"]: by_name[given[key]["node"]] for key in ("query", "key", "value")}
                 shapes = {name: tuple(one["shape"]) for name, one in operands.items()}
-                if len(shapes) == 3:
-                    made, results[node["name"]], more = spliced(known, shapes, node["name"], node.get("stack", ""))
+                dtypes = {one["dtype"] for one in operands.values()}
+                if len(shapes) == 3 and len(dtypes) == 1:
+                    place, dtype = node.get("stack", ""), getattr(torch, dtypes.pop())
+                    made, results[node["name"]], more = spliced(known, shapes, node["name"], place, dtype)
                     kept += made
                     constants |= more
                     continue

@@ -37,6 +37,7 @@ class VllmModel(nn.Module):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             self.settings, self.model = model_of(self.config)
+        self.prompts = prompt_attentions(self.modules())
 
     def __deepcopy__(self, _: Any) -> VllmModel:
         return VllmModel(self.config)  # settings and groups cannot be copied; weights come from loaders
@@ -44,15 +45,14 @@ class VllmModel(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         """The logits, of shape (1, tokens, vocabulary)."""
         ids = tokens.reshape(-1)
-        with attending(self.modules()):
+        with attending(self.modules(), self.prompts):
             found = forward_of(self.model, self.settings)(ids, torch.arange(ids.shape[0]))
         return found["logits"].unsqueeze(0)
 
     def captured_program(self, args: Any, kwargs: Any) -> Program:
         """The captured program, with attention as what it computes of one prompt, where that is known."""
-        prompts = prompt_attentions(self.modules())
-        program = with_computed_tables(capture(self, args, kwargs), self)
-        return with_kernels(program, kernels_of(self.modules(), prompts), prompts)
+        kernels = kernels_of(self.modules(), self.prompts)
+        return with_kernels(with_computed_tables(capture(self, args, kwargs), self), kernels, self.prompts)
 
     @staticmethod
     def load(model: VllmModel, checkpoint: dict[str, Tensor]) -> None:

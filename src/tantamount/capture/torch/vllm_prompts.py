@@ -100,18 +100,17 @@ def paged(attention: PromptAttention, query: Tensor, key: Tensor, value: Tensor,
 
 
 @contextmanager
-def attending(modules: Iterable[Any]) -> Generator[None]:
-    """Attention of one prompt by vLLM's kernel, where vLLM only warms up, for there is no batch of its own."""
-    kernels = {id(one): one for module in modules if (one := getattr(module, "impl", None)) is not None}
-    for kernel in kernels.values():
-        attention = attention_of(kernel)
-        if attention is not None:
-            kernel.forward = partial(_attend, attention)
+def attending(modules: Iterable[Any], prompts: Mapping[str, PromptAttention]) -> Generator[None]:
+    """Attention of one prompt by vLLM's kernel, where vLLM only warms up, for there is no batch of its own: in the
+    layers of which it is known, by name."""
+    layers = [module for module in modules if getattr(module, "layer_name", None) in prompts]
+    for layer in layers:
+        layer.impl.forward = partial(_attend, prompts[layer.layer_name])
     try:
         yield
     finally:
-        for kernel in kernels.values():
-            vars(kernel).pop("forward", None)
+        for layer in layers:
+            del layer.impl.forward
 
 
 def _attend(
