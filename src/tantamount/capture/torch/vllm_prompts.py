@@ -114,7 +114,14 @@ def attending(modules: Iterable[Any], prompts: Mapping[str, PromptAttention]) ->
 
 
 def _attend(
-    attention: PromptAttention, layer: Any, query: Tensor, key: Tensor, value: Tensor, *_: Any, output: Tensor, **__: Any
+    attention: PromptAttention,
+    layer: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *_: Any,
+    output: Tensor,
+    **__: Any,
 ) -> Tensor:
     return output.copy_(paged(attention, query, key, value).reshape(output.shape))
 
