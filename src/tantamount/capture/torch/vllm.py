@@ -73,8 +73,14 @@ def _captured(
 # ---------------------------------------------------------------------------------------------- vLLM
 def _model(config: Any, world: int, rank: int) -> tuple[Any, nn.Module]:
     """vLLM's settings and the model of a rank, within the process groups that are initialised."""
-    from vllm.config import CacheConfig, CompilationConfig, ModelConfig, ParallelConfig, VllmConfig
-    from vllm.config import set_current_vllm_config
+    from vllm.config import (
+        CacheConfig,
+        CompilationConfig,
+        ModelConfig,
+        ParallelConfig,
+        VllmConfig,
+        set_current_vllm_config,
+    )
     from vllm.model_executor.model_loader.utils import initialize_model
 
     with tempfile.TemporaryDirectory() as folder:

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="attention of PyTorch")
-
 from tantamount import UserError
+
+pytest.importorskip("torch", reason="attention of PyTorch")
+import torch
+
 from tantamount.capture.fx_json import parse_graph
 from tantamount.capture.programs import Program
 from tantamount.capture.torch.vllm_attention import kernels_of, with_kernels
