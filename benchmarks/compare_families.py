@@ -2,8 +2,8 @@
 
     python benchmarks/compare_families.py [--seconds 60] [--heads 16,64] [WORD ...]
 
-Needs transformers, litgpt, timm and vLLM beside Tantamount; rows whose package is missing, or whose model cannot be built,
-say so. WORDs choose rows by what their names contain. A row is a pair of names as ``tantamount compare`` takes them,
+Needs transformers, litgpt, timm and vLLM beside Tantamount; rows whose package is missing, or whose model cannot be
+built, say so. WORDs choose rows by what their names contain. A row is a pair of names as ``tantamount compare`` takes them,
 with the verdict that is true of it: UNKNOWN is counted apart, another verdict is an error (exit code 1).
 """
 
@@ -77,7 +77,7 @@ _LITGPT = {
     "olmo2": (f"{_GROUPED},rms_norm_eps=1e-6{_base(5e5)}", "OLMo-2-1124-7B", _LIT_GROUPED),
 }
 
-# transformers against vLLM, by model type (those that vLLM has a model of its own for): in an environment with vLLM's build for CPUs
+# transformers against vLLM (where it is installed), by model type: those that vLLM has a model of its own for
 _VLLM = (
     "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "phi3", "cohere", "granite", "stablelm", "gpt2", "opt",
     "falcon", "gptj", "bloom",

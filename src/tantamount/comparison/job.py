@@ -157,8 +157,8 @@ def _answer(found: Refinement, assumed: tuple[Assumption, ...], pair: Pair, how:
         alone = one_sided(pair.job, wrong)
         if alone:
             note = (
-                f"one program only calls {', '.join(alone)}, so that nothing is refuted: what it computes is not known, "
-                "and another function stood in for it where both programs were executed; a rule may say what it is"
+                f"one program only calls {', '.join(alone)}, so that nothing is refuted: what it computes is not "
+                "known, and another function stood in for it in the execution of both; a rule may say what it is"
             )
             return replace(report, verdict=Verdict.UNKNOWN, notes=(*report.notes, note))
     if not pair.guessed or GUESSED in how.accept or found.verdict not in (Verdict.PROVED, Verdict.REFUTED):

@@ -127,7 +127,7 @@ def _attend(
 
 
 def attention_of(kernel: Any) -> PromptAttention | None:
-    """What vLLM's kernel of a layer computes of one prompt; ``None`` where it holds something that is not known."""
+    """The attention that vLLM's kernel of a layer computes; ``None`` where it holds something that is not known."""
     known = dict(vars(kernel))
     for name, wanted in _ORDINARY.items():
         value = known.pop(name, wanted)

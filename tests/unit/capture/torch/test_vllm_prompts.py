@@ -1,4 +1,5 @@
-"""What vLLM's attention computes of one prompt, against PyTorch's; the kernel's own values are in benchmarks/kernels.py.
+"""What vLLM's attention computes of one prompt, against PyTorch's; the kernel's own values: benchmarks/kernels.py.
+
 No vLLM is needed here."""
 
 from __future__ import annotations
