@@ -3,8 +3,8 @@
     python benchmarks/compare_families.py [--seconds 60] [--heads 16,64] [WORD ...]
 
 Needs transformers, litgpt, timm and vLLM beside Tantamount; rows whose package is missing, or whose model cannot be
-built, say so. WORDs choose rows by what their names contain. A row is a pair of names as ``tantamount compare`` takes them,
-with the verdict that is true of it: UNKNOWN is counted apart, another verdict is an error (exit code 1).
+built, say so. WORDs choose rows by what their names contain. A row is a pair of names as ``tantamount compare`` takes
+them, with the verdict that is true of it: UNKNOWN is counted apart, another verdict is an error (exit code 1).
 """
 
 from __future__ import annotations

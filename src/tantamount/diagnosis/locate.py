@@ -18,7 +18,7 @@ from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import ValueMatches
 from tantamount.ir.graph import Graph, Node, references
 
-__all__ = ["Location", "locate", "reads", "whole_reads"]
+__all__ = ["Location", "corresponds", "locate", "reads", "whole_reads"]
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def corresponds(matches: ValueMatches, place: Place) -> bool:
         return True
     if matches.node(place).op == "input":
         return True  # the job says what it is
-    if matches.aligned(place) is not None:
+    if matches.aligned(place) is not None or matches.rearranged(place) is not None:
         return True
     c = matches.class_of.get(place)
     return c is not None and matches.summands(c) is not None
@@ -255,4 +255,4 @@ def _known(matches: ValueMatches, name: str) -> bool:
     value = matches.replay.wanted(name)
     if value is None or not value.size or not value.any() or not matches.whole_origin[name]:
         return True
-    return name in matches.summed
+    return name in matches.summed or name in matches.reordered
