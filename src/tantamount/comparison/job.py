@@ -12,7 +12,7 @@ from tantamount.comparison.one_sided import one_sided
 from tantamount.comparison.programs import Pair
 from tantamount.comparison.rounded_constants import with_closed_forms
 from tantamount.comparison.softplus import without_thresholds
-from tantamount.comparison.words import in_words_of_two
+from tantamount.comparison.words import as_given, in_words_of_two
 from tantamount.comparison.written_masks import with_masks_as_bands
 from tantamount.effort import Effort
 from tantamount.errors import UserError
@@ -147,6 +147,8 @@ def _answer(found: Refinement, assumed: tuple[Assumption, ...], pair: Pair, how:
         more.append(Assumption(GUESSED, text, tuple(pair.guessed)))
     alone = f"not compared, for the other program has no such output: {', '.join(pair.unpaired)}"
     notes = (*pair.notes, *([alone] if pair.unpaired else []), *found.notes)
+    given = (pair.job.specification, pair.job.implementation[0])
+    found = replace(found, mismatch=None if found.mismatch is None else as_given(found.mismatch, *given))
     report = in_words_of_two(replace(found, assumptions=(*found.assumptions, *more), notes=notes, weights=pair.weights))
     if how.strict and more and report.verdict in (Verdict.PROVED, Verdict.UNKNOWN):
         refused = dict.fromkeys((*found.refused, *(one.name for one in more)))

@@ -79,7 +79,9 @@ class Parted:
             place = pending.pop()
             if place not in seen:
                 seen.add(place)
-                pending += [one for one in reads(matches, place) if one in number and not corresponds(matches, one)]
+                pending += [
+                    one for one in reads(matches, place) if one in number and not corresponds(matches, one, True)
+                ]
         found: dict[int, Place] = {}
         for place in matches.replay.order:
             if place in seen and number[place] in self.location.frontier:
