@@ -2,9 +2,9 @@
 
     python benchmarks/compare_families.py [--seconds 60] [--heads 16,64] [WORD ...]
 
-Needs transformers, litgpt and timm beside Tantamount; rows whose package is missing, or whose model cannot be built,
-say so. WORDs choose rows by what their names contain. A row is a pair of names as ``tantamount compare`` takes them,
-with the verdict that is true of it: UNKNOWN is counted apart, another verdict is an error (exit code 1).
+Needs transformers, litgpt, timm and vLLM beside Tantamount; rows whose package is missing, or whose model cannot be
+built, say so. WORDs choose rows by what their names contain. A row is a pair of names as ``tantamount compare`` takes
+them, with the verdict that is true of it: UNKNOWN is counted apart, another verdict is an error (exit code 1).
 """
 
 from __future__ import annotations
@@ -77,6 +77,17 @@ _LITGPT = {
     "olmo2": (f"{_GROUPED},rms_norm_eps=1e-6{_base(5e5)}", "OLMo-2-1124-7B", _LIT_GROUPED),
 }
 
+# transformers against vLLM (where it is installed), by model type: those that vLLM has a model of its own for
+_VLLM = (
+    "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "phi3", "cohere", "granite", "stablelm", "gpt2", "opt",
+    "falcon", "gptj", "bloom",
+)  # fmt: skip
+_ALSO = {
+    "gemma2": f"{_HEAD},sliding_window=4,query_pre_attn_scalar={{head}}",
+    "gptj": "n_embd={hidden},n_head=4,n_layer=1,n_positions=64,vocab_size=96,rotary_dim={head}",
+    "bloom": "hidden_size={hidden},n_head=4,n_layer=1,vocab_size=96",
+}
+
 
 @dataclass(frozen=True)
 class Row:
@@ -98,6 +109,11 @@ def rows(heads: list[int]) -> Iterator[Row]:
         for kind, (one, name, other) in _LITGPT.items():
             second = f"litgpt:{name},{other.format(**sizes)}"
             yield Row(f"{kind} hf/litgpt {head}", f"hf:{kind},{one.format(**sizes)}", second)
+        for kind in _VLLM:
+            text = {**_EAGER_SDPA, **_ALSO}[kind].format(**sizes)
+            eager = ",attn=eager" if kind == "gemma2" else ""  # the fused operator leaves the cap of scores out
+            truth = "REFUTED" if kind == "bloom" else "PROVED"  # vLLM 0.32 has the exact GELU there
+            yield Row(f"{kind} hf/vllm {head}", f"hf:{kind},{text}{eager}", f"vllm:{kind},{text}", truth)
 
 
 def main() -> int:

@@ -3,8 +3,9 @@
     python benchmarks/kernels.py [--write docs/compare.md]
 
 A row calls a kernel of PyTorch on random numbers, captures the call, and executes what its operators are defined to be
-in float64; what is printed is relative to the largest element. vLLM's kernels need vLLM: formulas stand in for them
-(tests/tables/test_values_of_vllm.py).
+in float64; what is printed is relative to the largest element. Where vLLM's build for CPUs is installed, its kernels
+are called as well: attention over a paged cache, whose blocks are in reverse, against what is put in its place in a
+captured prompt, and the fused kernels. Without it formulas stand in for these (tests/tables/test_values_of_vllm.py).
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch.nn import functional as F
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 import tantamount as tt
 from tantamount.errors import TantamountError
@@ -29,8 +32,8 @@ BEGIN, END = "<!-- kernels -->", "<!-- end of kernels -->"
 HEADER = ("| kernel | called as | on the CPU | apart |", "|---|---|---|---|")
 _FLASH = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _FORMULAS = (
-    "_C.rms_norm, _C.fused_add_rms_norm, vllm_ir.rms_norm", "_C.rotary_embedding (both styles, partial, batched)",
-    "_C.silu_and_mul and five more gates", "_C.gelu_new, gelu_fast, gelu_quick",
+    "_C.rms_norm, vllm_ir.rms_norm, vllm_ir.fused_add_rms_norm", "_C.rotary_embedding (both styles, partial, batched)",
+    "_C.fused_add_rms_norm", "_C.silu_and_mul and five more gates", "_C.gelu_new, gelu_fast, gelu_quick",
 )  # fmt: skip
 
 
@@ -77,6 +80,9 @@ def cases() -> Iterator[Case]:
     yield Case(
         "F.scaled_dot_product_attention", "a boolean mask", lambda a, b, c, m: grouped(a, b, c, m), (q, *long, band)
     )
+    blocks = create_block_mask(lambda b, h, i, j: (i >= j) & (i - j < 6), None, None, 16, 16, device="cpu")
+    bent = drawn(1, 2, 16, 8), drawn(1, 2, 16, 8), drawn(1, 2, 16, 8)
+    yield Case("flex_attention", "a mask of blocks", lambda a, b, c: flex_attention(a, b, c, block_mask=blocks), bent)
     x, w = drawn(6, 16), drawn(16)
     yield Case("F.rms_norm", "eps 1e-6", lambda a, b: F.rms_norm(a, (16,), b, 1e-6), (x, w))
     yield Case("F.layer_norm", "eps 1e-5", lambda a, b: F.layer_norm(a, (16,), b), (x, w))
@@ -90,6 +96,68 @@ def cases() -> Iterator[Case]:
     )
     codes = torch.randint(-9, 9, (24, 16), generator=generator, dtype=torch.int8)
     yield Case("aten._int_mm", "int8", torch._int_mm, (codes, codes[:16, :16].contiguous()))
+
+
+HEAD = 32  # the least that vLLM's attention is built for
+
+
+def vllm_rows() -> Iterator[str]:
+    """Rows of vLLM's kernels; those of its attention are of the last of 70 tokens, so that a cache of three blocks is
+    read."""
+    from tantamount.capture.torch.vllm_prompts import PromptAttention, paged
+
+    generator = torch.Generator().manual_seed(6)
+    shapes = (70, 8, HEAD), (70, 2, HEAD), (70, 2, HEAD)
+    q, k, v = (torch.randn(shape, generator=generator) for shape in shapes)
+    slopes = tuple(2.0**-n for n in range(8))
+    kinds = {
+        "grouped queries": PromptAttention(HEAD**-0.5), "sliding window": PromptAttention(HEAD**-0.5, 5),
+        "soft cap": PromptAttention(HEAD**-0.5, cap=3.0), "ALiBi": PromptAttention(HEAD**-0.5, slopes=slopes),
+        "window, soft cap and ALiBi": PromptAttention(HEAD**-0.5, 40, 3.0, slopes),
+    }  # fmt: skip
+    for about, attention in kinds.items():
+        whole = attention(*(x.double() for x in (q, k, v)))
+        for how, tokens in (("prefill", 70), ("chunked prefill", 9), ("decode", 1)):
+            found = paged(attention, q[-tokens:], k, v)
+            apart_by = float((found - whole[-tokens:]).abs().max() / whole[-tokens:].abs().max())
+            yield f"| `vllm.unified_attention` | {how}, {about} | yes | {apart_by:.1e} |"
+    for case in vllm_cases():
+        yield row(case)
+
+
+def vllm_cases() -> Iterator[Case]:
+    """Calls of vLLM's fused kernels, which write their results."""
+    import vllm._custom_ops as ops
+
+    generator = torch.Generator().manual_seed(7)
+    x, w = torch.randn(6, 64, generator=generator), torch.randn(64, generator=generator)
+
+    def added(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+        a, b = a.clone(), b.clone()
+        ops.fused_add_rms_norm(a, b, c, 1e-6)
+        return a + 2 * b
+
+    yield Case("_C.fused_add_rms_norm", "both results", added, (x, torch.randn(6, 64, generator=generator), w))
+    for name in ("silu_and_mul", "gelu_and_mul", "gelu_tanh_and_mul", "gelu_new", "gelu_fast", "gelu_quick"):
+        kernel = getattr(torch.ops._C, name)
+
+        def gate(a: torch.Tensor, kernel: Any = kernel, half: bool = name.endswith("mul")) -> torch.Tensor:
+            out = a.new_empty(a.shape[0], a.shape[1] // 2) if half else torch.empty_like(a)
+            kernel(out, a)
+            return out
+
+        yield Case(f"_C.{name}", "", gate, (x,))
+    table = torch.randn(16, HEAD, generator=generator)
+    query, key = torch.randn(6, 4 * HEAD, generator=generator), torch.randn(6, 2 * HEAD, generator=generator)
+    places = torch.tensor([3, 0, 7, 15, 1, 2])
+    for neox, about in ((True, "halves"), (False, "pairs")):
+
+        def turned(p: Any, a: Any, b: Any, c: Any, neox: bool = neox) -> torch.Tensor:
+            a, b = a.clone(), b.clone()
+            ops.rotary_embedding(p, a, b, HEAD, c, neox)
+            return torch.cat([a, b], 1)
+
+        yield Case("_C.rotary_embedding", about, turned, (places, query, key, table))
 
 
 def graph_of(case: Case) -> Graph:
@@ -119,7 +187,10 @@ def main() -> int:
     parser.add_argument("--write", type=Path, help="a page that has a table of kernels")
     options = parser.parse_args()
     rows = [row(case) for case in cases()]
-    rows += [f"| `{name}` | | formulas in PyTorch, in a test | 1e-9 at most |" for name in _FORMULAS]
+    installed = find_spec("vllm") is not None
+    rows += vllm_rows() if installed else ()
+    formulas = _FORMULAS[:1] if installed else _FORMULAS
+    rows += [f"| `{name}` | | formulas in PyTorch, in a test | 1e-9 at most |" for name in formulas]
     print("\n".join((*HEADER, *rows)))
     if options.write is not None:
         head, _, rest = options.write.read_text().partition(BEGIN)

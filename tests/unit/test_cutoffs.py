@@ -63,6 +63,7 @@ ALLOWED: dict[str, str] = {
     "diagnosis/search.py: _RIGHT": WAY,  # all outputs follow, as many as repair_outputs
     "diagnosis/search.py: _SMALL": WAY,
     "diagnosis/search.py: _SUSPECTING": "counted as repair_suspects: nodes that are computed again",
+    "diagnosis/value_matches.py: _FEW": MEANING,
     "diagnosis/values.py: range(4)": TEXT,  # how near an operator is that the sentence names in place of this one
     "execution/reduced.py: _EACH": WAY,
     "execution/reduced.py: _MANY": WAY,

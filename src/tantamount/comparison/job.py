@@ -8,10 +8,11 @@ from math import sqrt
 
 from tantamount.comparison.decided import with_decided_comparisons
 from tantamount.comparison.mask_literals import with_masks_of_infinity
+from tantamount.comparison.one_sided import one_sided
 from tantamount.comparison.programs import Pair
 from tantamount.comparison.rounded_constants import with_closed_forms
 from tantamount.comparison.softplus import without_thresholds
-from tantamount.comparison.words import in_words_of_two
+from tantamount.comparison.words import as_given, in_words_of_two
 from tantamount.comparison.written_masks import with_masks_as_bands
 from tantamount.effort import Effort
 from tantamount.errors import UserError
@@ -146,11 +147,22 @@ def _answer(found: Refinement, assumed: tuple[Assumption, ...], pair: Pair, how:
         more.append(Assumption(GUESSED, text, tuple(pair.guessed)))
     alone = f"not compared, for the other program has no such output: {', '.join(pair.unpaired)}"
     notes = (*pair.notes, *([alone] if pair.unpaired else []), *found.notes)
+    given = (pair.job.specification, pair.job.implementation[0])
+    found = replace(found, mismatch=None if found.mismatch is None else as_given(found.mismatch, *given))
     report = in_words_of_two(replace(found, assumptions=(*found.assumptions, *more), notes=notes, weights=pair.weights))
     if how.strict and more and report.verdict in (Verdict.PROVED, Verdict.UNKNOWN):
         refused = dict.fromkeys((*found.refused, *(one.name for one in more)))
         proved = report.verdict is Verdict.PROVED or found.refused
         return replace(report, verdict=Verdict.UNKNOWN, refused=tuple(refused) if proved else ())
+    if report.verdict is Verdict.REFUTED:
+        wrong = [one.name for one in found.outputs if one.verdict is Verdict.REFUTED]
+        alone = one_sided(pair.job, wrong)
+        if alone:
+            note = (
+                f"one program only calls {', '.join(alone)}, so that nothing is refuted: what it computes is not "
+                "known, and another function stood in for it in the execution of both; a rule may say what it is"
+            )
+            return replace(report, verdict=Verdict.UNKNOWN, notes=(*report.notes, note))
     if not pair.guessed or GUESSED in how.accept or found.verdict not in (Verdict.PROVED, Verdict.REFUTED):
         return report
     note = (

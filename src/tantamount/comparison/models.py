@@ -43,6 +43,11 @@ class Side:
         """The names of the arguments that are tensors, in order."""
         return [node.name for node in self.program.graph.inputs if node.name not in self.state]
 
+    def unloaded(self) -> dict[str, Shape]:
+        """The shapes of the tensors that parameters have elements of which nothing is loaded into, by name."""
+        found = {source.rest: source.sources for source in self.sources.values() if source.rest}
+        return {name: numbers.shape for name, numbers in found.items() if numbers is not None}
+
 
 def pair_of_models(
     first: Side,
@@ -64,6 +69,7 @@ def pair_of_models(
             needed="as many tensors among the arguments of the one as of the other",
             hint="wrap one of the models in a module that takes what the other takes",
         )  # fmt: skip
+    shapes = {**shapes, **first.unloaded(), **second.unloaded()}
     dtypes = dict.fromkeys(shapes, "float32")
     programs: list[Program] = []
     used: list[dict[str, str]] = []
@@ -103,6 +109,8 @@ def _problems(side: Side) -> list[str]:
     wanted = {node.name for node in side.program.graph.inputs}
     out: list[str] = []
     for name, source in side.sources.items():
+        if source.rest and name in wanted:
+            out.append(f"{source.rest}, of the {side.name} program, may be anything: {source.problem}")
         if source.expression is not None or name not in wanted or (name in side.buffers and source.absent):
             continue
         if side.loading is not None and side.loading.computes(name):
@@ -147,7 +155,8 @@ def _places(wholes: Sequence[Whole], held: Mapping[str, Source], last: int) -> A
     for whole in reversed(wholes):
         numbers = held[whole.name].sources
         if numbers is not None:
-            places[numbers.reshape(-1)] = np.arange(whole.start, whole.stop)
+            loaded = numbers.reshape(-1) >= 0
+            places[numbers.reshape(-1)[loaded]] = np.arange(whole.start, whole.stop)[loaded]
     return places
 
 
@@ -155,7 +164,7 @@ def _composed(source: Source, wholes: Sequence[Whole], places: Array) -> Express
     """The elements of the checkpoint behind a parameter as an expression of other parameters that hold them."""
     if source.sources is None or not source.sources.size:
         return None
-    mapped = places[source.sources]
+    mapped = np.where(source.sources < 0, -1, places[source.sources])
     return expression_of(mapped, wholes) if (mapped >= 0).all() else None
 
 

@@ -6,9 +6,11 @@ import re
 from dataclasses import replace
 from typing import TypeVar
 
+from tantamount.ir.graph import Graph
+from tantamount.ops.functionalized import unwrapped
 from tantamount.verdict import Assumption, Mismatch, OutputReport, Report
 
-__all__ = ["SIDES", "in_words_of_two"]
+__all__ = ["SIDES", "as_given", "in_words_of_two"]
 
 SIDES = ("first", "second")
 
@@ -30,6 +32,32 @@ _WORDS = tuple(
         ("rank 0 has", "the second program has"),
     )
 )
+
+
+def as_given(mismatch: Mismatch, first: Graph, second: Graph) -> Mismatch:
+    """The mismatch at nodes that the given programs have: one that stands for a part of an operator, such as ``softplus
+    logarithm``, is told at that operator."""
+    one, other = _given(first, mismatch.specification), _given(second, mismatch.implementation)
+    if (one, other) == (mismatch.specification, mismatch.implementation):
+        return mismatch
+    mine, theirs = first.by_name.get(one), second.by_name.get(other)
+    return replace(
+        mismatch,
+        specification=one,
+        implementation=other,
+        operator=mismatch.operator if mine is None else unwrapped(mine.target, mine.args),
+        implementation_operator=mismatch.implementation_operator
+        if theirs is None
+        else unwrapped(theirs.target, theirs.args),
+    )
+
+
+def _given(graph: Graph, name: str) -> str:
+    """The name of the given node that one stands for: of one ``NODE WORDS`` that is none, ``NODE``."""
+    shorter = name
+    while shorter and shorter not in graph.by_name:
+        shorter = shorter.rpartition(" ")[0]
+    return shorter or name
 
 
 def in_words_of_two(report: R) -> R:

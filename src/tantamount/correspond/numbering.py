@@ -50,15 +50,16 @@ class Loads:
 @dataclass(frozen=True)
 class Source:
     """The origin of a parameter: ``factor * expression + shift``, element by element. Without an expression, why there
-    is none, and whether no element of it depends on the checkpoint (``absent``) or only some do not (``partly``).
-    ``sources``: the number of the checkpoint's element behind each element."""
+    is none, and whether no element of it depends on the checkpoint (``absent``). ``rest``: where some elements do not,
+    the name in the expression of a tensor of the parameter's shape, which they are elements of and which may be
+    anything. ``sources``: the number of the checkpoint's element behind each element; -1 where there is none."""
 
     expression: Expression | None
     factor: Fraction = Fraction(1)
     shift: Fraction = Fraction(0)
     problem: str = ""
     absent: bool = False
-    partly: bool = False
+    rest: str = ""
     sources: Numbers | None = None
 
     @property
@@ -104,27 +105,47 @@ def source_of(found: Loads, name: str) -> Source:
     constant = (factor == 0) & np.logical_and.reduce([value == shift for value in values])
     if constant.all():
         return Source(None, problem="nothing of the checkpoint is loaded into it", absent=True)
-    if constant.any():
-        count = int(constant.sum())
-        return Source(None, problem=f"{count} of its {constant.size} elements are not loaded", partly=True)
+    loaded = ~constant
     with np.errstate(all="ignore"):
         numbers = np.where(factor != 0, (values[0] - shift) / np.where(factor == 0, 1, factor), 0)
     index = np.rint(numbers).astype(np.int64) - 1
     inside = (index >= 0) & (index < len(found.numbers[0])) & (factor != 0)
-    if not inside.all() or not all(
-        _near(factor * number[np.where(inside, index, 0)], shift, value)
+    missing = int(constant.sum())
+    unsaid = f"{missing} of its {constant.size} elements are not loaded" if missing else ""
+    if not inside[loaded].all() or not all(
+        _near((factor * number[np.where(inside, index, 0)])[loaded], shift[loaded], value[loaded])
         for number, value in zip(found.numbers, values, strict=True)
     ):
-        return Source(None, problem="its elements are not multiples of single elements of the checkpoint")
-    if len(np.unique(factor)) > 1 or len(np.unique(shift)) > 1:
-        return Source(None, problem="its elements are different multiples of elements of the checkpoint", sources=index)
-    expression = expression_of(index, found.wholes)
-    a, b = (Fraction(float(x.reshape(-1)[0])) for x in (factor, shift))
+        return Source(None, problem=unsaid or "its elements are not multiples of single elements of the checkpoint")
+    index = np.where(loaded, index, -1)
+    ways = len(np.unique(factor[loaded])), len(np.unique(shift[loaded]))
+    a, b = (Fraction(float(x[loaded][0])) for x in (factor, shift))
+    if ways != (1, 1) or (missing and (a, b) != (1, 0)):
+        problem = unsaid or "its elements are different multiples of elements of the checkpoint"
+        return Source(None, problem=problem, sources=index)
+    rest = _free(f"{name} before loading", found) if missing else ""
+    expression = _expression(index, found.wholes, rest)
     if expression is None:
-        return Source(
-            None, a, b, "its elements are those of the checkpoint in an order without a pattern", sources=index
-        )
-    return Source(expression, a, b, sources=index)
+        problem = unsaid or "its elements are those of the checkpoint in an order without a pattern"
+        return Source(None, a, b, problem, sources=index)
+    return Source(expression, a, b, unsaid, rest=rest, sources=index)
+
+
+def _expression(index: Numbers, wholes: Sequence[Whole], rest: str) -> Expression | None:
+    """The expression of the elements with some numbers; what has none is of the tensor ``rest``, at its own place."""
+    if not rest:
+        return expression_of(index, wholes)
+    own = Whole(rest, index.shape, wholes[-1].stop if wholes else 0)
+    places = np.arange(index.size).reshape(index.shape) + own.start
+    return expression_of(np.where(index < 0, places, index), (*wholes, own))
+
+
+def _free(name: str, found: Loads) -> str:
+    """A name like this one that no tensor of the checkpoint has."""
+    taken = {whole.name for whole in found.wholes}
+    while name in taken:
+        name += "'"
+    return name
 
 
 def _near(multiple: Floats, shift: Floats, value: Floats) -> bool:

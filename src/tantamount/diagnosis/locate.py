@@ -18,7 +18,7 @@ from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import ValueMatches
 from tantamount.ir.graph import Graph, Node, references
 
-__all__ = ["Location", "locate", "reads", "whole_reads"]
+__all__ = ["Location", "corresponds", "locate", "reads", "whole_reads"]
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,9 @@ class Location:
     missing: tuple[str, ...]
 
 
-def locate(matches: ValueMatches, wrong: Iterable[Place], output: str) -> Location:
+def locate(matches: ValueMatches, wrong: Iterable[Place], output: str, any_order: bool = False) -> Location:
     """The location at which the two sides part, above some wrong places; ``output`` is the specification's node that
-    they should be."""
+    they should be. ``any_order``: what has the elements of a tensor in another order corresponds to it."""
     number = {place: k for k, c in enumerate(matches.classes) for place in c.places}
     apart: dict[Place, None] = {}
     frontier: set[int] = set()
@@ -67,22 +67,22 @@ def locate(matches: ValueMatches, wrong: Iterable[Place], output: str) -> Locati
             continue
         apart[place] = None
         read = reads(matches, place)
-        open_ = [one for one in read if not corresponds(matches, one)]
+        open_ = [one for one in read if not corresponds(matches, one, any_order)]
         pending.extend(open_)
         known = [one for one in read if one in number and one not in open_]
         first = not any(matches.value(one).dtype.kind == "f" for one in open_)
         if first:  # masks and indices differ between right programs as well
             frontier.add(number[place])
         for one in known:
-            moved = _moved(matches, one)
+            moved = _moved(matches, one, any_order)
             (boundary if first else beside).update(number[m] for m in moved if m in number)
-            pending.extend(m for m in moved if not corresponds(matches, m))
+            pending.extend(m for m in moved if not corresponds(matches, m, any_order))
     summands = _summands(matches, number, boundary | beside | {number[place] for place in ends})
     silent = _silent(matches, number, boundary | beside)
     several = [end for end in ends if _factor(matches, end) is not None or _is_multiple(matches, end)]
     scalings = [place for end in several for place in _scaled(matches, end, apart)]
     scalings += sorted((place for place in apart if _scales(matches, place)), key=number.__getitem__)
-    missing = _missing(matches, output)
+    missing = _missing(matches, output, any_order)
     targets = {matches.job.specification.by_name[name].target for name in missing}
     above = {number[place] for place in matches.replay.above(apart) if place in number}
     here = {number[place] for place in apart}
@@ -103,14 +103,14 @@ def locate(matches: ValueMatches, wrong: Iterable[Place], output: str) -> Locati
     )
 
 
-def corresponds(matches: ValueMatches, place: Place) -> bool:
-    """True if a value corresponds to something, or says nothing."""
+def corresponds(matches: ValueMatches, place: Place, any_order: bool = False) -> bool:
+    """True if a value corresponds to something, in ``any_order`` of its elements or as it is, or says nothing."""
     value = matches.value(place)
     if not value.size or not value.any() or matches.says_nothing(place):
         return True
     if matches.node(place).op == "input":
         return True  # the job says what it is
-    if matches.aligned(place) is not None:
+    if matches.aligned(place) is not None or (any_order and matches.rearranged(place) is not None):
         return True
     c = matches.class_of.get(place)
     return c is not None and matches.summands(c) is not None
@@ -191,7 +191,7 @@ def reads(matches: ValueMatches, place: Place) -> list[Place]:
     return list(found)
 
 
-def _moved(matches: ValueMatches, place: Place) -> list[Place]:
+def _moved(matches: ValueMatches, place: Place, any_order: bool = False) -> list[Place]:
     """The place, and those above it from which its elements only moved there, up to what corresponds to nothing."""
     found = [place]
     for _ in range(matches.effort.bounds.repair_chain):
@@ -201,7 +201,7 @@ def _moved(matches: ValueMatches, place: Place) -> list[Place]:
             break
         place = above[0]
         found.append(place)
-        if not corresponds(matches, place):
+        if not corresponds(matches, place, any_order):
             break
     return found
 
@@ -227,7 +227,7 @@ def whole_reads(graph: Graph, node: Node) -> list[str]:
     return found
 
 
-def _missing(matches: ValueMatches, output: str) -> tuple[str, ...]:
+def _missing(matches: ValueMatches, output: str, any_order: bool) -> tuple[str, ...]:
     """Specification tensors above one, reached through such that nothing corresponds to, whose operands all have
     something that corresponds to them."""
     graph = matches.job.specification
@@ -241,18 +241,18 @@ def _missing(matches: ValueMatches, output: str) -> tuple[str, ...]:
             continue
         seen.add(name)
         read = whole_reads(graph, graph.by_name[name])
-        open_ = [ref for ref in read if not _known(matches, ref)]
+        open_ = [ref for ref in read if not _known(matches, ref, any_order)]
         pending.extend(open_)
         if not open_ and graph.by_name[name].op == "call":
             found.add(name)
     return tuple(sorted(found, key=order.__getitem__))
 
 
-def _known(matches: ValueMatches, name: str) -> bool:
+def _known(matches: ValueMatches, name: str, any_order: bool) -> bool:
     """True if something corresponds to a tensor of the specification, or nothing has to."""
     if name in matches.matched or matches.job.specification.by_name[name].op != "call":
         return True
     value = matches.replay.wanted(name)
     if value is None or not value.size or not value.any() or not matches.whole_origin[name]:
         return True
-    return name in matches.summed
+    return name in matches.summed or (any_order and name in matches.reordered)

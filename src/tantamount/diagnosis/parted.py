@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from tantamount.diagnosis.classes import Class
 from tantamount.diagnosis.hints import NO_HINT
-from tantamount.diagnosis.locate import Location, reads, whole_reads
+from tantamount.diagnosis.locate import Location, corresponds, reads, whole_reads
 from tantamount.diagnosis.naming import Account, listed, named
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import Part, ValueMatches
@@ -60,15 +61,49 @@ class Parted:
     def in_other_steps(self, place: Place, name: str) -> bool:
         """True if the implementation makes the tensor ``name`` of the specification, which is missing, in other steps,
         of which that at ``place`` is one: the specification has none like it, so that it may well be right."""
-        missing = self.location.missing
-        targets = {self.matches.job.specification.by_name[one].target for one in missing}
-        return name in missing and self.matches.target(place) not in targets
+        matches, missing = self.matches, self.location.missing
+        targets = {matches.job.specification.by_name[one].target for one in missing}
+        read = {tensor for one in reads(matches, place) if (tensor := _tensor(matches, one)) is not None}
+        made = not read or any(matches.follows(name, tensor) for tensor in read)
+        return name in missing and made and matches.target(place) not in targets
 
-    @property
+    @cached_property
+    def _direct(self) -> Mapping[int, Place]:
+        """The first place of each class of the frontier that a wrong output is computed from through values that do not
+        correspond; on one device only."""
+        matches = self.matches
+        number = {place: k for k, c in enumerate(matches.classes) for place in c.places}
+        seen: set[Place] = set()
+        pending = [place for place in matches.ends if place in number] if matches.job.mesh.world_size == 1 else []
+        while pending:
+            place = pending.pop()
+            if place not in seen:
+                seen.add(place)
+                pending += [
+                    one for one in reads(matches, place) if one in number and not corresponds(matches, one, True)
+                ]
+        found: dict[int, Place] = {}
+        for place in matches.replay.order:
+            if place in seen and number[place] in self.location.frontier:
+                found.setdefault(number[place], place)
+        return found
+
+    def place(self, number: int) -> Place:
+        """The place of a class of the frontier that is the first one: on the way to a wrong output, if it is known."""
+        return self._direct.get(number, self.matches.classes[number].first)
+
+    @cached_property
     def first(self) -> set[int]:
         """The classes at which the two sides may part: of the frontier, those that no right output is computed from,
-        if there are any."""
+        if there are any. On one device, of those on the way to a wrong output, the first that computes, and what only
+        moves elements before it: what it leads to reads steps that the specification does not have, right ones, too."""
         frontier = set(self.location.frontier)
+        early: set[int] = set()
+        for number, place in self._direct.items():
+            early.add(number)
+            if not self.matches.facts(place).layout:
+                frontier = early
+                break
         return frontier & set(self.suspects) or set(self.suspects[:1]) or frontier
 
 
@@ -106,6 +141,12 @@ def _at(matches: ValueMatches, place: Place) -> str:
     return f"{place[1]} ({node.source})" if node.source is not None and node.source.file else place[1]
 
 
+def _tensor(matches: ValueMatches, place: Place) -> str | None:
+    """The specification's tensor that a value is a part of, or has the elements of; ``None`` if there is none."""
+    part = matches.aligned(place)
+    return matches.rearranged(place) if part is None else part[0]
+
+
 def _said(matches: ValueMatches, place: Place) -> str:
     part = matches.aligned(place)
     return place[1] if part is None or part[0] == place[1] else f"{place[1]} (the specification's {part[0]})"
@@ -117,12 +158,12 @@ def _first(parted: Parted) -> Place | None:
     targets = {graph.by_name[name].target for name in parted.location.missing}
     best: tuple[bool, int] | None = None
     for number in parted.first:
-        c = matches.classes[number]
-        if matches.node(c.first).op != "call" or matches.value(c.first).dtype.kind != "f":
+        c, place = matches.classes[number], parted.place(number)
+        if matches.node(place).op != "call" or matches.value(place).dtype.kind != "f":
             continue
-        moves = matches.facts(c.first).layout and c.target not in targets
+        moves = matches.facts(place).layout and c.target not in targets
         best = (moves, number) if best is None else min(best, (moves, number))
-    return None if best is None else matches.classes[best[1]].first
+    return None if best is None else parted.place(best[1])
 
 
 def of_nothing(matches: ValueMatches, location: Location) -> Place | None:

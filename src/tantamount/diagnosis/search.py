@@ -97,7 +97,7 @@ def find_repairs(plan: Plan, outputs: Sequence[str], seconds: float = 0.0) -> It
             break
     if nearest is not None:
         yield nearest
-    yield Parted(start.matches, start.location, start.suspects)
+    yield Parted(start.matches, start.parting, start.suspects)
 
 
 def _nearest(start: _Start, budget: Budget) -> Repair | None:
@@ -171,9 +171,18 @@ class _Start:
     @cached_property
     def location(self) -> Location:
         """The places above the first failing output at which the two sides part."""
+        return self._located(False)
+
+    @property
+    def parting(self) -> Location:
+        """The same where no change is known: on one device programs that nobody wrote for each other keep heads and
+        positions in orders of their own, so that the order of elements is not looked at."""
+        return self._located(True) if self.matches.job.mesh.world_size == 1 else self.location
+
+    def _located(self, any_order: bool) -> Location:
         replay, first = self.matches.replay, self.failing[0]
         node = next(output.node for output in self.matches.job.specification.outputs if output.name == first)
-        return locate(self.matches, replay.output_places(first), node)
+        return locate(self.matches, replay.output_places(first), node, any_order)
 
     @cached_property
     def suspects(self) -> tuple[int, ...]:

@@ -30,6 +30,7 @@ __all__ = ["Part", "Slot", "ValueMatches", "argument_at", "renamed", "summable",
 Slot = Union[int, str]  # which argument: a position, or a keyword
 Part = tuple[str, "Box | None"]  # a tensor of the specification, and which block of it (``None``: the whole)
 
+_FEW = 8  # elements: of fewer the same ones are found by chance, of numbers that are drawn from a few
 _EXACT = 1e-9  # relative to a number: what is so near a fraction of small numbers is one, hardly by chance
 
 
@@ -67,6 +68,7 @@ class ValueMatches:
         self._ancestors: dict[str, set[str]] = {}
         self._aligned: dict[Place, Part | None] = {}
         self._summands: dict[Class, str | None] = {}
+        self._sorted: dict[int, Parts[str]] = {}
         self.wholes = classes_of([graph], whole, lambda place: self.cuts_whole(place[1]))
         self.origin = origins(self.job, replay)
         self.whole_origin = self._whole_origins
@@ -119,6 +121,28 @@ class ValueMatches:
         if place not in self._aligned:
             self._aligned[place] = self.is_part(self.value(place))
         return self._aligned[place]
+
+    def rearranged(self, place: Place) -> str | None:
+        """The first tensor of the specification that has the elements of a value, in whatever order: programs that
+        nobody wrote for each other keep heads and positions in orders of their own. On several ranks none: there parts
+        are in the order of the whole."""
+        value = self.value(place)
+        if self.job.mesh.world_size > 1 or value.dtype.kind != "f" or value.size < _FEW:
+            return None
+        if value.size not in self._sorted:
+            known = self._sorted[value.size] = Parts[str]()
+            for c in self.wholes:
+                for _, name in c.places:
+                    whole = self.replay.wanted(name)
+                    if whole is not None and whole.dtype.kind == "f" and whole.size == value.size:
+                        known.add(name, np.sort(whole, axis=None))
+        return next(self._sorted[value.size].equal(np.sort(value, axis=None)), None)
+
+    @cached_property
+    def reordered(self) -> frozenset[str]:
+        """The specification's tensors of which the implementation has the elements, in whatever order."""
+        found = (self.rearranged(place) for c in self.classes for place in c.places if self.aligned(place) is None)
+        return frozenset(name for name in found if name is not None)
 
     @cached_property
     def matched(self) -> set[str]:

@@ -9,6 +9,7 @@ from tantamount.answers import compare
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import Expectation, InputRelation
+from tantamount.verdict import Verdict
 
 FORMULA = "x: float32[4]\ne = aten.exp.default(x)\ny = aten.log1p.default(e)\n-> y"
 SOFTPLUS = "x: float32[4]\ny = aten.softplus.default(x)\n-> y"
@@ -48,3 +49,16 @@ def test_a_threshold_that_matters_and_another_slope_differ(first: str, second: s
 
 def test_strict_keeps_the_threshold() -> None:
     assert compared(SOFTPLUS, FORMULA, strict=True) == (False, [])
+
+
+def test_a_difference_is_told_at_an_operator_that_was_given() -> None:
+    """Softplus is compared as its formula; its steps are nobody's nodes."""
+    first = "x: float32[4]\ny = aten.log_sigmoid_forward.default(x)\nz = getitem(y, 0)\n-> z"
+    second = "x: float32[4]\nn = aten.neg.default(x)\ny = aten.softplus.default(n)\n-> y"
+    graphs = typed_graph(first), typed_graph(second)
+    outputs = {"z": Expectation("y", (), text="Replicate()")}
+    job = Job("signs", graphs[0], (graphs[1],), Mesh(), {"x": InputRelation("x", ())}, outputs)
+    answer = compare(job)
+    assert answer.verdict is Verdict.REFUTED
+    assert answer.mismatch is not None
+    assert (answer.mismatch.implementation, answer.mismatch.implementation_operator) == ("y", "aten.softplus.default")

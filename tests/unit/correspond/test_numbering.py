@@ -52,13 +52,23 @@ def test_multiples_of_single_elements(
         (lambda c: np.where(c["a"].sum() > 0, c["a"], np.nan), "infinite or NaN"),
         (lambda c: np.concatenate([c["b"], 2 * c["b"]]), "different multiples"),
         (lambda c: np.ones(6), "nothing of the checkpoint is loaded"),
-        (lambda c: np.concatenate([c["b"][:4], np.ones(2)]), "2 of its 6 elements are not loaded"),
+        (lambda c: np.concatenate([2 * c["b"][:4], np.ones(2)]), "2 of its 6 elements are not loaded"),
+        (lambda c: np.concatenate([c["b"][:2], 2 * c["b"][:2], np.ones(2)]), "2 of its 6 elements are not loaded"),
     ],
 )
 def test_what_is_no_layout_is_said_to_be_none(function: Callable[[Mapping[str, Floats]], Floats], problem: str) -> None:
     found = source(function)
     assert found.expression is None
     assert problem in found.problem
+
+
+def test_elements_that_are_not_loaded_are_of_a_tensor_of_their_own() -> None:
+    found = source(lambda c: np.concatenate([c["b"][:4], np.ones(2)]))
+    assert found.rest == "p before loading"
+    assert str(found.expression) == 'concat(rank(0, "b")[0:4], rank(0, "p before loading")[4:6], dim=0)'
+    assert found.problem == "2 of its 6 elements are not loaded"
+    assert found.sources is not None
+    assert (found.sources < 0).tolist() == [False] * 4 + [True] * 2
 
 
 def test_two_elements_that_are_swapped_are_seen() -> None:

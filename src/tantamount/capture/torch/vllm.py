@@ -73,7 +73,14 @@ def _captured(
 # ---------------------------------------------------------------------------------------------- vLLM
 def _model(config: Any, world: int, rank: int) -> tuple[Any, nn.Module]:
     """vLLM's settings and the model of a rank, within the process groups that are initialised."""
-    from vllm.config import CompilationConfig, ModelConfig, ParallelConfig, VllmConfig, set_current_vllm_config
+    from vllm.config import (
+        CacheConfig,
+        CompilationConfig,
+        ModelConfig,
+        ParallelConfig,
+        VllmConfig,
+        set_current_vllm_config,
+    )
     from vllm.model_executor.model_loader.utils import initialize_model
 
     with tempfile.TemporaryDirectory() as folder:
@@ -81,14 +88,24 @@ def _model(config: Any, world: int, rank: int) -> tuple[Any, nn.Module]:
         model_config = ModelConfig(
             model=folder, tokenizer=folder, skip_tokenizer_init=True, dtype="float32", enforce_eager=True
         )
+        layers = set(getattr(model_config.hf_text_config, "layer_types", None) or ())
+        window = model_config.get_sliding_window() if layers <= {"sliding_attention"} else None
         settings = VllmConfig(
             model_config=model_config,
+            cache_config=CacheConfig(sliding_window=window),  # as its engine has it: others are their layers'
             parallel_config=ParallelConfig(tensor_parallel_size=1),  # more are looked for on this machine
             compilation_config=CompilationConfig(mode=0),
         )
     settings.parallel_config.tensor_parallel_size = world
+    # vLLM keeps rotary embeddings for all models of a process: one that is converted or filled changed the others
+    import_module("vllm.model_executor.layers.rotary_embedding")._ROPE_DICT.clear()
     with set_current_vllm_config(settings), _groups(world, rank):
         model = initialize_model(settings)
+    if "transformers" in type(model).__module__.removeprefix("vllm.model_executor.models.").split("."):
+        raise UserError(
+            "capture-vllm", place=type(config).__name__, found="a model that vLLM has none of its own for",
+            needed="an architecture of vLLM", hint="it would run the model of transformers: compare with hf: instead",
+        )  # fmt: skip
     for module in model.modules():
         if hasattr(module, "quant_method"):
             module.cpu_linear = nn.functional.linear  # as after loading; packed kernels compute the same

@@ -3,6 +3,7 @@
 # pyright: basic, reportMissingImports=false
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -12,8 +13,19 @@ from tantamount.capture.programs import Program
 from tantamount.capture.torch.programs import capture
 from tantamount.capture.torch.vllm import forward_of, model_of
 from tantamount.capture.torch.vllm_attention import kernels_of, with_kernels
+from tantamount.capture.torch.vllm_prompts import attending, prompt_attentions, with_computed_tables
 
 __all__ = ["VllmModel"]
+
+
+def _with_architecture(config: Any) -> Any:
+    """The configuration with the class of its causal language model, by which vLLM chooses its own; without one it
+    takes the part of the model below the vocabulary, or what transformers has."""
+    if not config.architectures:
+        names = import_module("transformers.models.auto.modeling_auto").MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+        if config.model_type in names:
+            config.architectures = [names[config.model_type]]
+    return config
 
 
 class VllmModel(nn.Module):
@@ -21,10 +33,11 @@ class VllmModel(nn.Module):
 
     def __init__(self, config: Any) -> None:
         super().__init__()
-        self.config = config
+        self.config = _with_architecture(config)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            self.settings, self.model = model_of(config)
+            self.settings, self.model = model_of(self.config)
+        self.prompts = prompt_attentions(self.modules())
 
     def __deepcopy__(self, _: Any) -> VllmModel:
         return VllmModel(self.config)  # settings and groups cannot be copied; weights come from loaders
@@ -32,12 +45,14 @@ class VllmModel(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         """The logits, of shape (1, tokens, vocabulary)."""
         ids = tokens.reshape(-1)
-        found = forward_of(self.model, self.settings)(ids, torch.arange(ids.shape[0]))
+        with attending(self.modules(), self.prompts):
+            found = forward_of(self.model, self.settings)(ids, torch.arange(ids.shape[0]))
         return found["logits"].unsqueeze(0)
 
     def captured_program(self, args: Any, kwargs: Any) -> Program:
-        """The captured program, with vLLM's kernels by their definitions."""
-        return with_kernels(capture(self, args, kwargs), kernels_of(self.modules()))
+        """The captured program, with attention as what it computes of one prompt, where that is known."""
+        kernels = kernels_of(self.modules(), self.prompts)
+        return with_kernels(with_computed_tables(capture(self, args, kwargs), self), kernels, self.prompts)
 
     @staticmethod
     def load(model: VllmModel, checkpoint: dict[str, Tensor]) -> None:
