@@ -26,7 +26,7 @@ from tantamount.capture.torch.calling import Callee, Number, Recorded, Stage, pa
 from tantamount.capture.torch.calls import Call, same_at_every_call
 from tantamount.capture.torch.dynamic import Dynamic, Sizes, sizes_of
 from tantamount.capture.torch.objects import one_call
-from tantamount.capture.torch.overwriting import Replay
+from tantamount.capture.torch.overwriting import Replay, without_writes
 from tantamount.capture.torch.placements import Layout, index_arithmetic_outside, local_part
 from tantamount.capture.torch.problems import check_modules, check_quantised, not_captured
 from tantamount.capture.torch.selected import with_whole_rows
@@ -123,6 +123,9 @@ def trace(
                 return Call(module, stage.left)
 
             first = same_at_every_call(call, function, dict(zip(names, tensors, strict=True)), state, _where(function))
+            if sizes is not None or environment is None:
+                if (same := without_writes(first)) is not None:
+                    return same
             for fake in fakes:  # calls made leaves of them, which must not be written to
                 without_history(fake).requires_grad_(False)
             second = make_fx(torch.func.functionalize(_replay(first), remove="mutations"))(*fakes)
