@@ -123,9 +123,8 @@ def trace(
                 return Call(module, stage.left)
 
             first = same_at_every_call(call, function, dict(zip(names, tensors, strict=True)), state, _where(function))
-            if sizes is not None or environment is None:
-                if (same := without_writes(first)) is not None:
-                    return same
+            if (sizes is not None or environment is None) and (same := without_writes(first)) is not None:
+                return same
             for fake in fakes:  # calls made leaves of them, which must not be written to
                 without_history(fake).requires_grad_(False)
             second = make_fx(torch.func.functionalize(_replay(first), remove="mutations"))(*fakes)
