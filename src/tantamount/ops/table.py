@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any, NewType, Union, cast, get_type_hints
 
 from tantamount.errors import InternalError, UserError
@@ -229,9 +229,7 @@ def lookup(target: str, place: str) -> Operator:
     rows = table()
     row = rows.get(target)
     if row is None:
-        from difflib import get_close_matches
-
-        near = get_close_matches(target, rows, n=3)
+        near = _nearest(target)
         hint = f"nearest known: {', '.join(near)}" if near else "`tantamount ops` lists the known operators"
         if not target.startswith(_NAMESPACES):  # of the user, or of a library of kernels
             hint = (
@@ -247,6 +245,14 @@ def lookup(target: str, place: str) -> Operator:
             hint=hint,
         )
     return row
+
+
+@lru_cache(maxsize=256)  # who looks for another operator asks for names that are not there, time and again
+def _nearest(target: str) -> tuple[str, ...]:
+    """The names of the table that are most like one that is not in it."""
+    from difflib import get_close_matches
+
+    return tuple(get_close_matches(target, table(), n=3))
 
 
 _KINDS: dict[Any, str] = {}
