@@ -65,7 +65,7 @@ class Mesh:
 
     @cached_property
     def _members(self) -> dict[tuple[str, int], tuple[int, ...]]:
-        """What :meth:`members` has found: every call of every collective asks."""
+        """The instances that :meth:`members` has found so far: every call of every collective asks."""
         return {}
 
     def _found(self, group: str, rank: int) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Which graphs overwrite nothing; custom operators that overwrite their operands, as values: what ``functionalize``
+"""Graphs that overwrite nothing, and custom operators that overwrite their operands, as values: what ``functionalize``
 does for ATen's own."""
 
 # pyright: basic
