@@ -1,8 +1,8 @@
 """One program as a functional ATen graph whose inputs are its arguments and its state.
 
-The program runs once on fake tensors under ``make_fx``; a second pass turns mutation into values. What comes out:
-whatever the function returns, the gradient it leaves on every parameter, and the new value of every tensor of the
-state that it changed.
+The program runs once on fake tensors under ``make_fx``; a second pass turns mutation into values, where there is any
+(:func:`tantamount.capture.torch.overwriting.without_writes`). What comes out: whatever the function returns, the
+gradient it leaves on every parameter, and the new value of every tensor of the state that it changed.
 """
 
 # pyright: basic
