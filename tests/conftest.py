@@ -25,7 +25,13 @@ settings.load_profile("deterministic")
 def pytest_collection_finish() -> None:
     """Ten thousand tests and PyTorch's modules are there to stay: garbage is not looked for among them."""
     gc.freeze()
-    gc.set_threshold(10_000, 10, 10)
+    gc.set_threshold(100_000, 20, 20)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish() -> None:
+    """Nor is what is left in the end: pytest would go through all of it five times."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -6,24 +6,21 @@ from collections.abc import Iterator
 
 _MISSING = (
     (
-        "experts of Megatron-Core (EP2, all-to-all with a capacity)",
-        "captured forward and backward, but `refine` does not end: a rank's experts see tokens of several microbatches "
-        "in one tensor, and no tensor of the specification is that",
-        "cuts (docs/design/cut-points.md) of a tensor that is made of parts of several specification tensors",
+        "Megatron-Core's dispatchers without a capacity (with one: `examples/megatron_experts.py`)",
+        "messages are split by counts that data decide, which is refused; tokens that every rank gathers are not "
+        "(`examples/expert_parallel_dropless.py`)",
+        "sizes of messages that are values of tensors",
     ),
     (
-        "Megatron-Core's all-gather dispatcher, and its pipeline and context parallelism",
-        "the dispatcher selects tokens by a mask, so that data decide sizes; the others are not tried",
-        "sizes from values in captures; a schedule as `build`; attention of Transformer Engine for context parallelism",
+        "Megatron-Core's context parallelism and distributed optimizer, groups and biases of its routers",
+        "attention of Transformer Engine, which needs a GPU; state that is cut where no placement cuts; sums of scores "
+        "that are minus infinity outside of the chosen groups",
+        "a definition of that attention; relations of flat buffers; what a sum of such scores is known to be above",
     ),
     (
-        "experts without a capacity (dropless)",
-        "sizes of messages depend on values, which a capture on fake tensors does not have",
-        "sizes that are tensors' values in the graph, and a calculus of ranges with such bounds",
-    ),
-    (
-        "causal ring attention with load balancing: gradients on more than two ranks, or under projections and a loss",
-        "UNKNOWN, executions agree: squares and products of attention results are multiplied out, which takes too long",
+        "causal ring attention with load balancing under projections and a loss",
+        "not proved: squares and products of attention results are multiplied out, which takes too long. Attention "
+        "itself is proved forward and backward, for more CPU seconds with every rank ([figures](performance.md))",
         "terms compared factor by factor in a cell, before anything is multiplied out",
     ),
     (

@@ -44,7 +44,7 @@ def row(name: str, captured: float, report: Report, twin: Report | None) -> str:
     source = None
     if twin.mismatch is not None:
         source = twin.mismatch.implementation_source or twin.mismatch.specification_source
-    place = "" if source is None else f"`{Path(source.file).name}:{source.line}` {source.function}"
+    place = "" if source is None else f"`{Path(source.file).name}` {source.function}"
     return f"{right} {twin.verdict.value} | {place} | {refining(twin):.1f} |"
 
 

@@ -13,8 +13,8 @@ from support.amount import count
 from tantamount.effort import LEVELS
 from tantamount.samples.programs.growing import grow
 
-PARTS = count(2, 8)
-PROGRAMS = 50  # of each
+PARTS = count(3, 16)
+PROGRAMS = 25  # of each
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -22,11 +22,11 @@ def test_some_random_programs(part: int) -> None:
     """``benchmarks/fuzz_calculus.py`` takes 100,000, and normal effort to compare unequal forms."""
     figures = fuzz(programs=PROGRAMS, seed=100 + part, deep_every=1, stop_at=1, effort=LEVELS["low"])
     assert not figures.failures, str(figures.failures[0])
-    assert figures.tensors > 200
-    assert figures.pairs_equal > 8  # the comparison of pairs is not vacuous
+    assert figures.tensors > 100
+    assert figures.pairs_equal > 4  # the comparison of pairs is not vacuous
 
 
-@settings(max_examples=count(30, 240), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=count(20, 240), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(st.randoms(use_true_random=False), st.integers(1, 5), st.integers(0, 1000))
 def test_random_programs_that_shrink(r: Random, steps: int, seed: int) -> None:
     program, pool = grow(r, seed, steps)

@@ -22,7 +22,7 @@ from tantamount.ir.graph import Argument, Graph, Node, Ref
 from tantamount.ir.job import Job
 from tantamount.samples.mutants.edits import changed, with_literal
 
-MUTANTS = count(80, 120)  # proposals; about half of them type-check
+MUTANTS = count(60, 120)  # proposals; about half of them type-check
 SEED = 7
 NOT_KNOWN = {"rewrite: relu(x) - relu(-x)", "rewrite: relu as x [x > 0]"}  # identities of maxima that have no rule
 

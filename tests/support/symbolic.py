@@ -38,14 +38,16 @@ class Symbolic:
         return self.module.check(broken=broken)
 
 
-def symbolic_example(name: str) -> Symbolic:
+def symbolic_example(name: str, dynamic: dict[str, dict[int, str]] | None = None) -> Symbolic:
+    """The example of that name; ``dynamic`` says which sizes are symbols, if other ones than :data:`STYLES` has."""
     found = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
     assert found is not None
     assert found.loader is not None
     module = importlib.util.module_from_spec(found)
     found.loader.exec_module(module)
     example = Symbolic(module)
-    given: dict[str, Any] = {} if STYLES[name][1] is None else {"dynamic": STYLES[name][1]}
+    chosen = STYLES[name][1] if dynamic is None else dynamic
+    given: dict[str, Any] = {} if chosen is None else {"dynamic": chosen}
 
     def refine(specification: Any, implementation: Any, **relations: Any) -> tt.Report:
         example.pairs.append((specification, implementation, relations))

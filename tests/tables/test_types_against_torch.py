@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from support.several import case, grouped
 from tantamount.errors import DataDependent
 from tantamount.ir.graph import Device, Setting
 from tantamount.ir.types import DType
@@ -57,8 +58,17 @@ def _described(result: Any) -> Any:
     return None if result is None else f"{str(result.dtype).removeprefix('torch.')}{list(result.shape)}"
 
 
-@pytest.mark.parametrize("sample", SAMPLES, ids=str)
-def test_types_are_those_of_pytorch(sample: Sample) -> None:
+BY_OPERATOR = grouped(SAMPLES, lambda sample: sample.target)
+
+
+@pytest.mark.parametrize("target", BY_OPERATOR)
+def test_types_are_those_of_pytorch(target: str) -> None:
+    for sample in BY_OPERATOR[target]:
+        with case(sample):
+            _compare(sample)
+
+
+def _compare(sample: Sample) -> None:
     torch.manual_seed(0)
     _, name, overload = sample.target.split(".")
     operation = getattr(getattr(torch.ops.aten, name), overload)

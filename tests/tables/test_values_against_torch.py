@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from support.several import case, grouped
 from tantamount.ir.graph import Device, Setting
 from tantamount.ir.types import DType
 from tantamount.ops.algebra import Tensor
@@ -108,8 +109,18 @@ def compare(found: Any, wanted: Any, values: bool) -> int:
     return actual.size
 
 
-@pytest.mark.parametrize("sample", SAMPLES, ids=str)
-def test_values_are_those_of_pytorch(sample: Sample) -> None:
+BY_OPERATOR = grouped(SAMPLES, lambda sample: sample.target)
+
+
+@pytest.mark.parametrize("target", BY_OPERATOR)
+def test_values_are_those_of_pytorch(target: str) -> None:
+    for sample in BY_OPERATOR[target]:
+        with case(sample):
+            compare_values(sample)
+
+
+def compare_values(sample: Sample) -> None:
+    """Raises AssertionError where the values that follow from the definition are not PyTorch's."""
     _, name, overload = sample.target.split(".")
     operation = getattr(getattr(torch.ops.aten, name), overload)
     row = lookup(sample.target, "sample")

@@ -95,14 +95,14 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
 }
 
 
-@lru_cache(maxsize=1024)
-def _parsed(source: str) -> ast.Module:
-    return ast.parse(source)
-
-
-def imports(source: str, module: tuple[str, ...]) -> Iterator[tuple[int, str]]:
+@lru_cache(maxsize=1024)  # of names, not of trees: what is kept is looked through by every collection of garbage
+def imports(source: str, module: tuple[str, ...]) -> tuple[tuple[int, str], ...]:
     """Line and absolute dotted name of everything that a module (its path as parts) imports, at any depth."""
-    for node in ast.walk(_parsed(source)):
+    return tuple(_imported(ast.parse(source), module))
+
+
+def _imported(tree: ast.Module, module: tuple[str, ...]) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name
@@ -163,7 +163,7 @@ def circle(package: Path) -> list[str]:
     arrows: dict[str, set[str]] = {}
     for name, path in files.items():
         source = path.read_text()
-        blocks = ast.walk(_parsed(source)) if "TYPE_CHECKING" in source else ()
+        blocks = ast.walk(ast.parse(source)) if "TYPE_CHECKING" in source else ()
         typed = [n for n in blocks if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.unparse(n.test)]
         unseen = {line for block in typed for line in range(block.lineno, (block.end_lineno or block.lineno) + 1)}
         dotted = [

@@ -20,6 +20,7 @@ from tantamount.calculus.atoms import Atom, Store
 from tantamount.calculus.forms import Form
 from tantamount.calculus.terms import IOTA, Exponent, Factors, Polynomial
 from tantamount.errors import InternalError, Unsupported
+from tantamount.ops.arrays import spread
 from tantamount.ops.functions import FUNCTIONS, evaluate_rows
 
 __all__ = ["Evaluator", "evaluate"]
@@ -104,7 +105,7 @@ class Evaluator:
         block = block.reshape([n if v in order else 1 for v, n in enumerate(form.sizes)])
         if bool((block == 0).any()):
             block = block + 0.0  # no -0.0
-        return np.broadcast_to(block, form.sizes).reshape(form.shape)
+        return spread(block, tuple(form.sizes)).reshape(form.shape)
 
     def polynomial(self, x: Polynomial, axes: Environment) -> Array:
         """The value of a Polynomial, broadcast over the shapes of the variables that it mentions."""

@@ -10,6 +10,7 @@ import numpy as np
 from tantamount.errors import Unsupported
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import Expectation, InputRelation
+from tantamount.ops.arrays import spread
 from tantamount.ops.relations import Pair, evaluate, first_summands, pairs
 from tantamount.semantics.reference import Array, Reference
 
@@ -44,10 +45,10 @@ def _comparison(pair: Pair, relation: Expectation | InputRelation, held: Held) -
     if pair.wanted.shape != pair.found.shape:
         raise Unsupported(f"shape {list(pair.found.shape)} where {list(pair.wanted.shape)} is needed")
     if pair.ranks:
-        ranks = np.broadcast_to(np.asarray(pair.ranks[0]), pair.found.shape)
+        ranks = spread(np.asarray(pair.ranks[0]), pair.found.shape)
     elif relation.expression is not None:  # an expression has its elements from several ranks
         labels = first_summands(relation.expression)
         ranks = evaluate(Reference(), labels, lambda r, name: np.full(held(r, name).shape, r), relation.name)
     else:
-        ranks = np.broadcast_to(np.asarray(0), pair.found.shape)
+        ranks = spread(np.asarray(0), pair.found.shape)
     return Comparison(pair.wanted, pair.found, ranks, pair.origin or (0,) * pair.wanted.ndim)

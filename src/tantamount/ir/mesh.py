@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import product
 from math import prod
 
@@ -21,11 +22,11 @@ class Mesh:
     axes: Mapping[str, int] = field(default_factory=dict[str, int])
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         return tuple(self.axes)
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         return tuple(self.axes.values())
 
@@ -57,6 +58,17 @@ class Mesh:
 
     def members(self, group: str, rank: int) -> tuple[int, ...]:
         """The ranks of the instance of ``group`` that ``rank`` belongs to, in group order."""
+        known = self._members.get((group, rank))
+        if known is None:
+            known = self._members[group, rank] = self._found(group, rank)
+        return known
+
+    @cached_property
+    def _members(self) -> dict[tuple[str, int], tuple[int, ...]]:
+        """The instances that :meth:`members` has found so far: every call of every collective asks."""
+        return {}
+
+    def _found(self, group: str, rank: int) -> tuple[int, ...]:
         positions = self.group_positions(group)
         base = list(self.coordinates(rank))
         found: list[int] = []

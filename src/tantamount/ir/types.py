@@ -19,6 +19,8 @@ class Kind(Enum):
     FLOAT = 2
     COMPLEX = 3
 
+    __hash__ = object.__hash__  # there is one object of each; Enum's own hashes its name, in Python
+
 
 class DType(Enum):
     """Element types, by their PyTorch names. ``kind`` is the mathematical domain, ``bits`` the width of one element."""
@@ -41,6 +43,8 @@ class DType(Enum):
     COMPLEX64 = ("complex64", Kind.COMPLEX, 64)
     COMPLEX128 = ("complex128", Kind.COMPLEX, 128)
 
+    __hash__ = object.__hash__
+
     def __init__(self, label: str, kind: Kind, bits: int) -> None:
         self.label = label
         self.kind = kind
@@ -57,12 +61,14 @@ class DType(Enum):
     @property
     def part(self) -> DType:
         """The type of a complex number's real and imaginary parts; any other type is itself."""
-        return {"complex64": DType.FLOAT32, "complex128": DType.FLOAT64}.get(self.label, self)
+        if self.kind is not Kind.COMPLEX:
+            return self
+        return DType.FLOAT32 if self is DType.COMPLEX64 else DType.FLOAT64
 
     @property
     def is_integral(self) -> bool:
         """Integers and booleans."""
-        return self.kind in (Kind.INT, Kind.BOOL)
+        return self.kind is Kind.INT or self.kind is Kind.BOOL
 
     @property
     def is_narrow(self) -> bool:

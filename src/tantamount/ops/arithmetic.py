@@ -70,13 +70,9 @@ class Arithmetic:
                 if isinstance(value, PerRank)
                 else held(value, dtype)
             )
-        default = {
-            Kind.BOOL: DType.BOOL,
-            Kind.INT: DType.INT64,
-            Kind.FLOAT: self.default,
-            Kind.COMPLEX: DType.COMPLEX64,
-        }[kind]
-        return Tensor((), dtype or default, self.interpretation.constant(value, kind), weak=dtype is None)
+            return Tensor((), dtype, self.interpretation.constant(value, kind))
+        default = DType.BOOL if kind is Kind.BOOL else DType.INT64 if kind is Kind.INT else self.default
+        return Tensor((), default, self.interpretation.constant(value, kind), weak=True)
 
     def full(self, shape: Sequence[int], value: Scalar, dtype: DType) -> Tensor:
         """A tensor whose elements all are ``value``."""

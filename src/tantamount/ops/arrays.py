@@ -12,10 +12,21 @@ from numpy.typing import NDArray
 from tantamount.ir.types import Shape
 from tantamount.ops.algebra import Interpretation
 
-__all__ = ["Array", "ArrayLayout"]
+__all__ = ["Array", "ArrayLayout", "spread"]
 
 Array = NDArray[Any]
-_FEW = 1 << 10  # elements that are sooner written than described as one that is repeated
+_SMALL = 4096  # elements that are copied sooner than NumPy makes a view
+
+
+def spread(x: Array, shape: Shape) -> Array:
+    """``x`` broadcast to a shape: a view of it where many elements are the same, a copy where few are."""
+    if x.shape == shape:
+        return x
+    if x.ndim > len(shape) or prod(shape) > _SMALL:
+        return np.broadcast_to(x, shape)
+    out = np.empty(shape, x.dtype)
+    out[...] = x
+    return out
 
 
 class ArrayLayout(Interpretation):
@@ -28,9 +39,7 @@ class ArrayLayout(Interpretation):
         return np.reshape(x, shape)
 
     def expand(self, x: Array, shape: Shape) -> Array:
-        if x.size == 1 and prod(shape) <= _FEW:
-            return np.full(shape, x.reshape(()), x.dtype)
-        return np.broadcast_to(x, shape)
+        return spread(x, shape)
 
     def slice(self, x: Array, dim: int, start: int, stop: int, step: int) -> Array:
         return x[(slice(None),) * dim + (slice(start, stop, step),)]

@@ -390,7 +390,7 @@ class Reference(ArrayLayout):
 
 # ---------------------------------------------------------------------------------------------- numbers
 def _table(data: Sequence[Number], shape: Shape, kind: Kind) -> Array:
-    convert: Callable[[Any], Any] = {Kind.BOOL: bool, Kind.INT: int, Kind.FLOAT: float}[kind]
+    convert: Callable[[Any], Any] = bool if kind is Kind.BOOL else int if kind is Kind.INT else float
     try:
         return np.array([convert(item) for item in data], dtype=_DTYPE[kind]).reshape(shape)
     except OverflowError:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from support.amount import count
 from support.jobs import job_files
 from support.layers import MUTANTS, Sizes, caught_less, elements, layer, mutants
 from support.puzzle import one
@@ -238,7 +239,7 @@ def test_what_differs_at_smaller_shapes_alone_is_not_refuted(tmp_path: Path, mon
     assert "at reduced sizes" not in text(report)
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=count(3, 4), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.builds(
         lambda tokens, heads, head, ffn, vocabulary: Sizes(tokens, 4 * heads, head, 4 * ffn, 4 * vocabulary),
@@ -264,4 +265,4 @@ def test_right_layers_stay_right(tmp_path: Path, z: Sizes, ranks: int) -> None:
 
 def test_wrong_layers_are_caught_as_at_full_size(tmp_path: Path) -> None:
     """Some of them; ``benchmarks/bench_reduction.py`` takes all."""
-    assert list(caught_less(tmp_path, list(MUTANTS)[::6])) == []
+    assert list(caught_less(tmp_path, list(MUTANTS)[:: count(9, 6)])) == []

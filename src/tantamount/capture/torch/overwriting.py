@@ -1,8 +1,10 @@
-"""Custom operators that overwrite their operands, as values: what ``functionalize`` does for ATen's own."""
+"""Graphs that overwrite nothing, and custom operators that overwrite their operands, as values: what ``functionalize``
+does for ATen's own."""
 
 # pyright: basic
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,7 +12,36 @@ import torch
 from torch import Tensor, fx
 from torch._higher_order_ops.auto_functionalize import auto_functionalized, can_auto_functionalize
 
-__all__ = ["Replay"]
+__all__ = ["Replay", "without_writes"]
+
+_FRESH = {
+    torch.ops.aten.lift_fresh.default: torch.ops.aten.lift_fresh_copy.default,
+}
+
+
+def without_writes(module: fx.GraphModule) -> fx.GraphModule | None:
+    """The graph as functionalisation would leave it, if none of its operators writes into a tensor: then it is what was
+    recorded. ``None`` if one writes, or may: what tells are the schemas, and a call without one may do anything."""
+    for node in module.graph.nodes:
+        if node.op not in ("placeholder", "get_attr", "output") and not _only_reads(node):
+            return None
+    for node in module.graph.nodes:
+        node.target = _FRESH.get(node.target, node.target) if node.op == "call_function" else node.target
+    return module
+
+
+def _only_reads(node: fx.Node) -> bool:
+    target = node.target
+    if node.op != "call_function":
+        return False
+    if isinstance(target, torch._ops.OpOverload):
+        schema = target._schema
+        return not schema.is_mutable and not any(
+            argument.alias_info is not None and argument.alias_info.is_write for argument in schema.arguments
+        )
+    if target is operator.getitem:
+        return True
+    return isinstance(node.meta.get("val"), int | float | torch.SymInt | torch.SymFloat | torch.SymBool)
 
 
 class Replay(fx.Interpreter):

@@ -123,6 +123,7 @@ class Annotate(TorchDispatchMode):
         return found
 
 
+@functools.lru_cache(maxsize=4096)  # every operator that is recorded asks for a dozen frames
 def is_user_file(name: str) -> bool:
     """True if a file is neither PyTorch's nor ours (but for our models) nor of the standard library, nor plumbing."""
     if name.startswith(str(_MODELS)):

@@ -1,8 +1,8 @@
 """One program as a functional ATen graph whose inputs are its arguments and its state.
 
-The program runs once on fake tensors under ``make_fx``; a second pass turns mutation into values. What comes out:
-whatever the function returns, the gradient it leaves on every parameter, and the new value of every tensor of the
-state that it changed.
+The program runs once on fake tensors under ``make_fx``; a second pass turns mutation into values, where there is any
+(:func:`tantamount.capture.torch.overwriting.without_writes`). What comes out: whatever the function returns, the
+gradient it leaves on every parameter, and the new value of every tensor of the state that it changed.
 """
 
 # pyright: basic
@@ -27,7 +27,7 @@ from tantamount.capture.torch.calls import Call, same_at_every_call
 from tantamount.capture.torch.dynamic import Dynamic, Sizes, sizes_of
 from tantamount.capture.torch.generators import merged
 from tantamount.capture.torch.objects import one_call
-from tantamount.capture.torch.overwriting import Replay
+from tantamount.capture.torch.overwriting import Replay, without_writes
 from tantamount.capture.torch.placements import Layout, index_arithmetic_outside, local_part
 from tantamount.capture.torch.problems import check_modules, check_quantised, not_captured
 from tantamount.capture.torch.selected import with_whole_rows
@@ -124,6 +124,8 @@ def trace(
                 return Call(module, stage.left)
 
             first = same_at_every_call(call, function, dict(zip(names, tensors, strict=True)), state, _where(function))
+            if (sizes is not None or environment is None) and (same := without_writes(first)) is not None:
+                return same
             for fake in fakes:  # calls made leaves of them, which must not be written to
                 without_history(fake).requires_grad_(False)
             second = make_fx(torch.func.functionalize(_replay(first), remove="mutations"))(*fakes)
