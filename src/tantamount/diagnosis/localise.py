@@ -85,7 +85,9 @@ def find_mismatch(
             told = replace(told, hint=NO_HINT)
     first = search.repaired(told, nodes, failing) if told is not None and told.sure else None
     reductions: dict[str, str] = {}
-    done = repair.repaired if repair is not None and first is not None else ()
+    done: Sequence[str] = repair.repaired if repair is not None and first is not None else ()
+    if repair is not None and repair.right and first is not None:
+        done = [report.name for report in failing]  # nothing else is wrong
     if first is not None and first.kind == "unreduced":
         reductions = dict.fromkeys(done, first.difference)
     try:

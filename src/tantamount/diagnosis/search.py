@@ -250,9 +250,9 @@ def _first_passes(start: _Start) -> Iterator[Pass]:
     yield location.scalings, _SIMPLE
     yield start.suspects[:_FIRST], (*_SIMPLE, EditKind.OPERAND)
     yield location.silent, _SIMPLE
-    yield (*location.frontier, *location.boundary, *location.beside), (EditKind.PEER,)
     yield location.frontier, _VALUE
     yield location.boundary, _VALUE
+    yield (*location.frontier, *location.boundary, *location.beside), (EditKind.PEER,)
     yield location.twins, (EditKind.LIKE,)
     yield location.beside, _VALUE
 
