@@ -477,8 +477,14 @@ def layouts(
     mesh = matches.job.mesh
     if mesh.world_size > 1:
         everything = tuple((0, n) for n in whole.shape)
-        for boxes, parts in placements(whole, shape, mesh):
-            yield [(None if boxes[rank] == everything else boxes[rank], parts[rank]) for rank, _ in places]
+        for one in (shape, *matches.seen_as.get(shape, ())):
+            found = False
+            for boxes, parts in placements(whole, one, mesh):
+                found = True
+                boxed = [None if box == everything else box for box in boxes]
+                yield [(boxed[rank], parts[rank].reshape(shape)) for rank, _ in places]
+            if found:
+                return
         return
     pieces = list(windows(matches.effort, whole, shape))
     count, total = len(pieces), len(places)

@@ -24,6 +24,8 @@ from tantamount.semantics.reference import Array
 
 __all__ = ["instead", "ranks", "reordered"]
 
+_ROUNDING = 1e-6  # relative: which elements may be the same number, computed in two ways
+
 
 def instead(matches: ValueMatches, edit: Edit, job: Job) -> Hint:
     """A change of one line that gives the values of an edit, in the numbers of a job: ``matches`` may be of smaller
@@ -109,8 +111,10 @@ def _span(matches: ValueMatches, whole: Array, part: Array) -> _Span | None:
         return None
     moved, wanted = np.moveaxis(whole, dim, 0), np.moveaxis(part, dim, 0)
     count = len(wanted)
-    for low in range(len(moved) - count + 1):
-        if np.array_equal(moved[low], wanted[0]) and np.array_equal(moved[low : low + count], wanted):
+    rest = tuple(range(1, moved.ndim))
+    alike = np.isclose(moved, wanted[0], rtol=_ROUNDING, atol=0.0).all(axis=rest)
+    for low in np.flatnonzero(alike[: len(moved) - count + 1]).tolist():
+        if close(moved[low : low + count], wanted):
             return _Span(dim, low, low + count)
     return None
 

@@ -59,8 +59,8 @@ def again(matches: ValueMatches, edit: Edit, c: Class) -> Edit | None:
     row = KINDS[edit.kind]
     if row.again is not None:
         return row.again(matches, edit)
-    same = next((one for one in matches.classes if one.places == c.places), None)
-    found = () if same is None else edits_of(matches, same, (edit.kind,))
+    known = all(place in matches.class_of for place in c.places)
+    found = edits_of(matches, c, (edit.kind,)) if known else ()
     return next((one for one in found if one.signature == edit.signature), None)
 
 

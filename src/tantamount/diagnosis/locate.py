@@ -11,7 +11,7 @@ or is made by the operator of a specification tensor that is missing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 
 from tantamount.diagnosis.replay import Place
@@ -51,9 +51,23 @@ class Location:
     missing: tuple[str, ...]
 
 
-def locate(matches: ValueMatches, wrong: Iterable[Place], output: str) -> Location:
+def locate(
+    matches: ValueMatches,
+    wrong: Iterable[Place],
+    output: str,
+    right: Set[Place] = frozenset(),
+    factors: Set[float] = frozenset(),
+    aside: Set[Place] = frozenset(),
+) -> Location:
     """The location at which the two sides part, above some wrong places; ``output`` is the specification's node that
-    they should be."""
+    they should be. What is known to be ``right`` corresponds, and so do multiples by one of some ``factors``; on
+    what is ``aside`` they do not depend."""
+
+    def corresponds(matches: ValueMatches, place: Place) -> bool:
+        if place in right or _corresponds(matches, place):
+            return True
+        return bool(factors) and _factor(matches, place) in factors
+
     number = {place: k for k, c in enumerate(matches.classes) for place in c.places}
     apart: dict[Place, None] = {}
     frontier: set[int] = set()
@@ -66,7 +80,7 @@ def locate(matches: ValueMatches, wrong: Iterable[Place], output: str) -> Locati
         if place in apart or place not in number:
             continue
         apart[place] = None
-        read = reads(matches, place)
+        read = [one for one in reads(matches, place) if one not in aside]
         open_ = [one for one in read if not corresponds(matches, one)]
         pending.extend(open_)
         known = [one for one in read if one in number and one not in open_]
@@ -74,7 +88,7 @@ def locate(matches: ValueMatches, wrong: Iterable[Place], output: str) -> Locati
         if first:  # masks and indices differ between right programs as well
             frontier.add(number[place])
         for one in known:
-            moved = _moved(matches, one)
+            moved = _moved(matches, one, corresponds)
             (boundary if first else beside).update(number[m] for m in moved if m in number)
             pending.extend(m for m in moved if not corresponds(matches, m))
     summands = _summands(matches, number, boundary | beside | {number[place] for place in ends})
@@ -82,13 +96,14 @@ def locate(matches: ValueMatches, wrong: Iterable[Place], output: str) -> Locati
     several = [end for end in ends if _factor(matches, end) is not None or _is_multiple(matches, end)]
     scalings = [place for end in several for place in _scaled(matches, end, apart)]
     scalings += sorted((place for place in apart if _scales(matches, place)), key=number.__getitem__)
-    missing = _missing(matches, output)
+    made = _multiplied(matches, factors) if factors else frozenset[str]()
+    missing = _missing(matches, output, made)
     targets = {matches.job.specification.by_name[name].target for name in missing}
     above = {number[place] for place in matches.replay.above(apart) if place in number}
     here = {number[place] for place in apart}
     twins = {k for k in above - here - boundary - beside if matches.classes[k].target in targets}
     moving = {k for k in frontier if matches.facts(matches.classes[k].first).layout}
-    moved_there = [one for end in ends for one in _parts_above(matches, end)]
+    moved_there = [one for end in ends for one in _parts_above(matches, end, corresponds)]
     return Location(
         ends=tuple(sorted({number[one] for one in moved_there if one in number})),
         frontier=(*sorted(frontier - moving), *sorted(moving)),  # right programs move elements in other ways, too
@@ -103,7 +118,10 @@ def locate(matches: ValueMatches, wrong: Iterable[Place], output: str) -> Locati
     )
 
 
-def corresponds(matches: ValueMatches, place: Place) -> bool:
+Known = Callable[[ValueMatches, Place], bool]
+
+
+def _corresponds(matches: ValueMatches, place: Place) -> bool:
     """True if a value corresponds to something, or says nothing."""
     value = matches.value(place)
     if not value.size or not value.any() or matches.says_nothing(place):
@@ -191,7 +209,7 @@ def reads(matches: ValueMatches, place: Place) -> list[Place]:
     return list(found)
 
 
-def _moved(matches: ValueMatches, place: Place) -> list[Place]:
+def _moved(matches: ValueMatches, place: Place, corresponds: Known) -> list[Place]:
     """The place, and those above it from which its elements only moved there, up to what corresponds to nothing."""
     found = [place]
     for _ in range(matches.effort.bounds.repair_chain):
@@ -206,11 +224,11 @@ def _moved(matches: ValueMatches, place: Place) -> list[Place]:
     return found
 
 
-def _parts_above(matches: ValueMatches, end: Place) -> list[Place]:
+def _parts_above(matches: ValueMatches, end: Place, corresponds: Known) -> list[Place]:
     """A wrong output and those above it from which its elements only moved there, as long as they are parts of
     tensors: buffers of several tensors are not."""
     found: list[Place] = []
-    for one in _moved(matches, end):
+    for one in _moved(matches, end, corresponds):
         if matches.aligned(one) is None:
             break
         found.append(one)
@@ -227,9 +245,20 @@ def whole_reads(graph: Graph, node: Node) -> list[str]:
     return found
 
 
-def _missing(matches: ValueMatches, output: str) -> tuple[str, ...]:
+def _multiplied(matches: ValueMatches, factors: Set[float]) -> frozenset[str]:
+    """The specification's tensors of whose parts the implementation has one of some multiples."""
+    found: set[str] = set()
+    for c in matches.classes:
+        for place in c.places:
+            if matches.aligned(place) is None and matches.value(place).size > 1:
+                parts = matches.multiples(matches.value(place))
+                found.update(part[0] for part, factor in parts if round(factor, 6) in factors)
+    return frozenset(found)
+
+
+def _missing(matches: ValueMatches, output: str, made: Set[str]) -> tuple[str, ...]:
     """Specification tensors above one, reached through such that nothing corresponds to, whose operands all have
-    something that corresponds to them."""
+    something that corresponds to them; to those ``made`` multiples do."""
     graph = matches.job.specification
     order = {node.name: k for k, node in enumerate(graph.nodes)}
     found: set[str] = set()
@@ -241,7 +270,7 @@ def _missing(matches: ValueMatches, output: str) -> tuple[str, ...]:
             continue
         seen.add(name)
         read = whole_reads(graph, graph.by_name[name])
-        open_ = [ref for ref in read if not _known(matches, ref)]
+        open_ = [ref for ref in read if ref not in made and not _known(matches, ref)]
         pending.extend(open_)
         if not open_ and graph.by_name[name].op == "call":
             found.add(name)

@@ -101,10 +101,29 @@ class ValueMatches:
             for _, name in c.places:
                 whole = self.replay.wanted(name)
                 for shape, kind in shapes:
-                    if whole is not None and whole.dtype.kind == kind:
-                        for box, part in windows(self.effort, whole, shape):
-                            found.add((name, box), part)
+                    if whole is None or whole.dtype.kind != kind:
+                        continue
+                    for one in (shape, *self.seen_as.get(shape, ())):
+                        parts = list(windows(self.effort, whole, one))
+                        for box, part in parts:
+                            found.add((name, box), part.reshape(shape))
+                        if parts:
+                            break
         return found
+
+    @cached_property
+    def seen_as(self) -> Mapping[tuple[int, ...], Sequence[tuple[int, ...]]]:
+        """Under the shapes of values the others under which the same elements are seen, in the same order, those of
+        most dimensions first: a shard that is laid out in a row, in a buffer of several, is a shard of a matrix."""
+        linked: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
+        for place in (c.first for c in self.classes if self.node(c.first).op == "call"):
+            moved = self.facts(place).layout and self.facts(place).moves <= {"reshape", "squeeze"}
+            for operand in self.replay.operands[place] if moved else ():
+                one, other = self.value(operand).shape, self.value(place).shape
+                if one != other and prod(one) == prod(other):
+                    both = linked.get(one, {one}) | linked.get(other, {other})
+                    linked |= dict.fromkeys(both, both)
+        return {shape: sorted(others - {shape}, key=lambda one: (-len(one), one)) for shape, others in linked.items()}
 
     def multiples(self, value: Array) -> Iterator[tuple[Part, float]]:
         """The parts of specification tensors that a tensor is a multiple of, and which multiple it is."""
