@@ -84,10 +84,14 @@ def dependence(matches: ValueMatches, right: Sequence[str]) -> Dependence:
         if matches.output not in affected:
             aside += line
             continue
-        if affected == {matches.output}:
+        if affected == {matches.output} or affected.isdisjoint(right):
             suspects.append(Class(matches.class_of[line[0]].target, line))
         elif not _may_be_a_buffer(matches, line[0]):
             good += line
+            continue
+        elif len(line) > 1:  # one rank may be wrong where others are right
+            for place in line:
+                heappush(pending, (-replay.position[place], (place,)))
             continue
         push([one for place in line for one in reads(matches, place)])
     suspects.reverse()

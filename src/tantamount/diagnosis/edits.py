@@ -10,20 +10,31 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import islice, permutations
 from math import factorial
+from typing import NamedTuple
 
 import numpy as np
 
 from tantamount.correspond.values import Box, close, placements, windows
 from tantamount.diagnosis.classes import Class, Origin
+from tantamount.diagnosis.locate import reads
 from tantamount.diagnosis.replay import Changes, Place, typed
 from tantamount.diagnosis.value_matches import Part, Slot, ValueMatches, argument_at, renamed, summable, with_number
 from tantamount.ir.graph import Ref, references
 from tantamount.semantics.reference import Array
 
 __all__ = [
-    "Edit", "EditKind", "averaged", "bypassed", "from_peers", "functions", "layouts", "likened", "literals", "maximal",
-    "once", "operands", "permuted", "replaced", "replacements", "scaled", "summed", "totals",
+    "Edit", "EditKind", "Span", "averaged", "blocks", "bypassed",
+    "from_peers", "functions", "layouts", "likened", "literals", "maximal",
+    "once", "operands", "permuted", "replaced", "replacements", "scaled", "span", "summed", "totals",
 ]  # fmt: skip
+
+
+class Span(NamedTuple):
+    """Positions ``low`` to ``high`` along a dimension."""
+
+    dim: int
+    low: int
+    high: int
 
 
 class EditKind(Enum):
@@ -43,6 +54,7 @@ class EditKind(Enum):
     VALUE = "the result is the part ``wanted``"
     LIKE = "the same, of tensors that the same operator makes"
     FUNCTION = "the operator is ``target``, of the same operands"
+    BLOCK = "another block of the same size is cut out of the operand"
     ONCE = "the operand number ``position`` is added on one rank along ``axis`` only: a share of it on each"
 
 
@@ -119,7 +131,8 @@ def _operand(matches: ValueMatches, place: Place, k: int) -> Array:
 def literals(matches: ValueMatches, c: Class) -> Iterator[Edit]:
     """Another number among the arguments: one that the specification has, one more or less, some ranks' worth."""
     first = matches.node(c.first)
-    if any(close(_operand(matches, c.first, k), matches.value(c.first)) for k in range(len(list(references(first))))):
+    neutral = any(close(_operand(matches, c.first, k), matches.value(c.first)) for k, _ in enumerate(references(first)))
+    if neutral and not matches.other_number(c.first):
         return  # adds 0, multiplies by 1: the number is not there for its value
     for slot in matches.slots(c.first):
         values = {place: matches.number_at(place, slot) for place in c.places}
@@ -191,6 +204,51 @@ def totals(matches: ValueMatches, c: Class) -> Iterator[Edit]:
                 yield Edit(EditKind.TOTAL, tuple(changes), changes, axis=axis)
 
 
+def span(matches: ValueMatches, whole: Array, part: Array) -> Span | None:
+    """The place of a part in a tensor of as many dimensions, of which it is shorter in one."""
+    if whole.ndim != part.ndim:
+        return None
+    dims = [k for k, (n, m) in enumerate(zip(whole.shape, part.shape, strict=True)) if n != m]
+    if len(dims) != 1:
+        return None
+    (dim,) = dims
+    if matches.effort.exceeds("repair_positions", whole.shape[dim] - part.shape[dim]):
+        return None
+    moved, wanted = np.moveaxis(whole, dim, 0), np.moveaxis(part, dim, 0)
+    count = len(wanted)
+    rest = tuple(range(1, moved.ndim))
+    alike = np.isclose(moved, wanted[0], rtol=_ROUNDING, atol=0.0).all(axis=rest)
+    for low in np.flatnonzero(alike[: len(moved) - count + 1]).tolist():
+        if close(moved[low : low + count], wanted):
+            return Span(dim, low, low + count)
+    return None
+
+
+def blocks(matches: ValueMatches, c: Class) -> Iterator[Edit]:
+    """The edits by which other blocks are cut out: one position further, or the block beside; on all ranks, or one."""
+    places = [place for place in c.places if matches.facts(place).piece and matches.node(place).op == "call"]
+    cut: dict[Place, tuple[Array, Span]] = {}
+    for place in places if matches.node(c.first).target != "getitem" else ():
+        whole = _operand(matches, place, 0)
+        at = span(matches, whole, matches.value(place)) if matches.value(place).size else None
+        if at is not None:
+            cut[place] = (whole, at)
+    for name in matches.effort.first("repair_members", list(dict.fromkeys(name for _, name in cut))):
+        line = [place for place in cut if place[1] == name]
+        sizes = {at.high - at.low for _, at in (cut[place] for place in line)}
+        for step in dict.fromkeys((1, -1, *sizes, *(-size for size in sizes))):
+            changes: dict[Place, Array] = {}
+            for place in line:
+                whole, at = cut[place]
+                low, high = at.low + step, at.high + step
+                if low >= 0 and high <= whole.shape[at.dim]:
+                    value = np.asarray(np.take(whole, range(low, high), at.dim))
+                    changes |= {} if close(value, matches.value(place)) else {place: value}
+            alone = [{place: value} for place, value in changes.items()] if len(changes) > 1 else []
+            for some in [changes, *matches.effort.first("repair_members", alone)] if changes else ():
+                yield Edit(EditKind.BLOCK, tuple(some), some, number=step)
+
+
 def once(matches: ValueMatches, c: Class) -> Iterator[Edit]:
     """The edits by which what every rank adds alike, before a sum over ranks, is added once: a bias of a product of
     which every rank has a summand."""
@@ -242,6 +300,7 @@ def permuted(matches: ValueMatches, c: Class) -> Iterator[Edit]:
             yield Edit(EditKind.ORDER, tuple(some), some, order=order)
 
 
+_ROUNDING = 1e-6  # relative: which elements may be the same number, computed in two ways
 _FUNCTIONS = (
     ("exp", "exponential"), ("log",), ("tanh",), ("sigmoid", "logistic"), ("relu",), ("gelu",), ("silu",),
     ("sqrt",), ("rsqrt",), ("sin", "sine"), ("cos", "cosine"), ("neg", "negate"), ("abs",), ("reciprocal",),
@@ -313,10 +372,25 @@ def _reduced(matches: ValueMatches, c: Class, kind: EditKind, reduction: Callabl
             values = [matches.value(place) for place in members]
             if summable(values):
                 total = np.asarray(reduction(np.stack(values), axis=0))
-                if matches.is_part(total) is not None and not any(close(total, v) for v in values):
+                known = matches.is_part(total) is not None or matches.share(members[0], total) is not None
+                known = known or (kind is EditKind.MAXIMUM and _is_maximum(matches, members[0]))
+                if known and not any(close(total, v) for v in values):
                     changes |= {place: total for place in members if not close(total, matches.value(place))}
         if changes:
             yield Edit(kind, tuple(changes), changes, axis=axis)
+
+
+def _is_maximum(matches: ValueMatches, place: Place) -> bool:
+    """True if a value is the maximum along a dimension of something that is read there, also if that is one of several
+    results."""
+    if matches.facts(place).reduction == "max":
+        return True
+    mine = matches.value(place).reshape(-1)
+    if matches.node(place).target != "getitem":
+        return False
+    read = [matches.value(one) for one in reads(matches, place)]
+    several = (np.max(x, axis=k).reshape(-1) for x in read if x.size > mine.size for k in range(x.ndim))
+    return any(np.array_equal(one, mine) for one in several)
 
 
 def scaled(matches: ValueMatches, c: Class) -> Iterator[Edit]:

@@ -59,8 +59,7 @@ def again(matches: ValueMatches, edit: Edit, c: Class) -> Edit | None:
     row = KINDS[edit.kind]
     if row.again is not None:
         return row.again(matches, edit)
-    known = all(place in matches.class_of for place in c.places)
-    found = edits_of(matches, c, (edit.kind,)) if known else ()
+    found = edits_of(matches, c, (edit.kind,))
     return next((one for one in found if one.signature == edit.signature), None)
 
 
@@ -194,6 +193,7 @@ KINDS: Mapping[EditKind, Row] = {
     EditKind.OPERAND: Row(edits.operands, _of_an_operand, Words.operand),
     EditKind.VALUE: Row(edits.replaced, _of_a_value, Words.value, calls=False, again=_same_parts),
     EditKind.LIKE: Row(edits.likened, _of_a_value, Words.value, calls=False, again=_same_parts),
+    EditKind.BLOCK: Row(edits.blocks, _of_an_order, Words.block),
     EditKind.ONCE: Row(edits.once, _of_what_is_added, Words.once),
     EditKind.FUNCTION: Row(edits.functions, _of_a_function, Words.function),
 }

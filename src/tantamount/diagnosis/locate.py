@@ -32,7 +32,8 @@ class Location:
     ``boundary``   correspond, and are read by the frontier, or are moved there
     ``beside``     correspond, and are read by the rest of the apart, or are moved there
     ``scalings``   of the apart: numbers and reductions just above an output that is a multiple of what it should be;
-                   then multiples of something that nothing read there is the same multiple of
+                   then multiples of something that nothing read there is the same multiple of; where such an output
+                   is, what has a number that the specification has nowhere in that operator
     ``silent``     of boundary and beside, what no input decides, and what that is made of
     ``twins``      correspond, and are made by an operator that also makes one of ``missing``
     ``missing``    tensors of the specification that nothing corresponds to, though something does to all they are
@@ -64,7 +65,7 @@ def locate(
     what is ``aside`` they do not depend."""
 
     def corresponds(matches: ValueMatches, place: Place) -> bool:
-        if place in right or _corresponds(matches, place):
+        if place in right or _corresponds(matches, place) or matches.share(place) is not None:
             return True
         return bool(factors) and _factor(matches, place) in factors
 
@@ -96,7 +97,8 @@ def locate(
     several = [end for end in ends if _factor(matches, end) is not None or _is_multiple(matches, end)]
     scalings = [place for end in several for place in _scaled(matches, end, apart)]
     scalings += sorted((place for place in apart if _scales(matches, place)), key=number.__getitem__)
-    made = _multiplied(matches, factors) if factors else frozenset[str]()
+    scalings += [c.first for c in matches.classes if several and matches.other_number(c.first)]
+    made = _multiplied(matches, factors) if factors or matches.averaged else frozenset[str]()
     missing = _missing(matches, output, made)
     targets = {matches.job.specification.by_name[name].target for name in missing}
     above = {number[place] for place in matches.replay.above(apart) if place in number}
@@ -251,8 +253,10 @@ def _multiplied(matches: ValueMatches, factors: Set[float]) -> frozenset[str]:
     for c in matches.classes:
         for place in c.places:
             if matches.aligned(place) is None and matches.value(place).size > 1:
-                parts = matches.multiples(matches.value(place))
+                parts = matches.multiples(matches.value(place)) if factors else ()
                 found.update(part[0] for part, factor in parts if round(factor, 6) in factors)
+                share = matches.share(place)
+                found.update(() if share is None else (share[0],))
     return frozenset(found)
 
 

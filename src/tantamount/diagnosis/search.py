@@ -77,7 +77,8 @@ def find_repairs(plan: Plan, outputs: Sequence[str], seconds: float = 0.0) -> It
     names = [name for name in dict.fromkeys(names) if _checkable(plan, name)]
     seeds = range(_FIRST_SEED, _FIRST_SEED + effort.bounds.repair_inputs)
     budget = _budget(plan, seconds)
-    start = _start(plan, names, [(seed, _SCALES[k % len(_SCALES)]) for k, seed in enumerate(seeds)], every)
+    checkable = [name for name in every if _checkable(plan, name)]
+    start = _start(plan, names, [(seed, _SCALES[k % len(_SCALES)]) for k, seed in enumerate(seeds)], checkable)
     if start is None:
         effort.hit("repair_inputs")
         return
@@ -88,7 +89,7 @@ def find_repairs(plan: Plan, outputs: Sequence[str], seconds: float = 0.0) -> It
         found += _accepted(start, _passes(start), effort, budget, tried)
     found = sorted(_placed(start, found), key=lambda one: one.cost)
     if found:
-        found[0] = _hoisted(start, found[0], budget)
+        found[0] = _widened(start, _hoisted(start, found[0], budget))
     for candidate in effort.first("repair_outputs", found):
         repeated = [_again(plan, names, candidate, seed, start.scale) for seed in seeds[-_CONFIRMATIONS:]]
         if None not in repeated:
@@ -238,7 +239,7 @@ def _right(replay: Replay, names: Sequence[str], wrong: Mapping[str, int]) -> tu
 
 
 _REDUCTIONS = (EditKind.SUM, EditKind.MEAN, EditKind.MAXIMUM)
-_SIMPLE = (EditKind.BYPASS, EditKind.LITERAL, EditKind.SCALE, EditKind.ORDER)
+_SIMPLE = (EditKind.BYPASS, EditKind.LITERAL, EditKind.SCALE, EditKind.ORDER, EditKind.BLOCK)
 _VALUE = (EditKind.VALUE,)
 _SMALL = 120  # nodes of all ranks: below changes of so small a program everything is computed again at once
 
@@ -399,6 +400,38 @@ def _hoisted(start: _Start, best: _Candidate, budget: Budget) -> _Candidate:
     return best
 
 
+def _widened(start: _Start, best: _Candidate) -> _Candidate:
+    """The same change wherever the same line of the program ran, if that repairs more: a hook, say, of every
+    parameter."""
+    matches, place = start.matches, best.edit.places[0]
+    source = matches.node(place).source
+    aligned = (EditKind.PEER, EditKind.OPERAND, EditKind.VALUE, EditKind.LIKE)  # they say which tensor it should be
+    if source is None or not source.file or _all(start, best) or best.edit.kind in aligned:
+        return best
+    line = (source.file, source.line)
+
+    def same(one: Place) -> bool:
+        node = matches.node(one)
+        there = node.source is not None and (node.source.file, node.source.line) == line
+        return there and node.op == "call" and matches.target(one) == best.c.target
+
+    c = Class(best.c.target, tuple(one for one in matches.replay.order if same(one)))
+    if len(c.places) == len(best.c.places):
+        return best
+    how = replace(best.edit, places=c.places, wanted={})
+    for edit in edits_of(matches, c, (best.edit.kind,)):
+        if replace(edit, places=c.places, wanted={}).signature == how.signature:
+            for one in _followed(start, edit, c, best.number):
+                if set(one.repaired) > set(best.repaired):
+                    return one
+    return best
+
+
+def _all(start: _Start, candidate: _Candidate) -> bool:
+    """True if a change repairs all that is wrong."""
+    return set(candidate.repaired) >= set(start.failing)
+
+
 def _earliest(start: _Start, best: _Candidate, budget: Budget) -> _Candidate | None:
     """The first change above that makes a missing tensor of the specification, above which nothing is missing, and by
     which the changed values become what they should be."""
@@ -477,7 +510,7 @@ def _gain(start: _Start, edit: Edit) -> int:
                 gained.add("right")
         if place in edit.changes or value.dtype.kind != "f" or value.size < 2 or not value.any():
             continue
-        part = matches.is_part(value)
+        part = matches.is_part(value) or matches.share(place, value)
         if part is not None and part[0] not in matches.matched:
             gained.add(part[0])
         elif part is None and (part := _summand(matches, near, place)) is not None and part[0] not in matches.summed:

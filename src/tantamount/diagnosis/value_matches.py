@@ -140,6 +140,43 @@ class ValueMatches:
         return self._aligned[place]
 
     @cached_property
+    def averaged(self) -> frozenset[float]:
+        """The numbers of ranks over which something is averaged."""
+        return frozenset(float(n) for place in self._means for n in self._members(place))
+
+    def _members(self, place: Place) -> Iterator[int]:
+        partners = self.replay.partners.get(place, ())
+        if len(partners) > 1:
+            yield len(partners)
+
+    @cached_property
+    def _means(self) -> frozenset[Place]:
+        """The collectives that average."""
+        found = self._calls_that(lambda facts: bool(facts.collective))
+        return frozenset(p for p in found if self.facts(p).collective == "mean" or "avg" in self.node(p).args)
+
+    @cached_property
+    def _told(self) -> frozenset[Place]:
+        """The values that outputs depend on in other ways than through a mean over ranks."""
+        found: set[Place] = set()
+        pending = [place for name in self.job.outputs for place in self.replay.output_places(name)]
+        while pending:
+            place = pending.pop()
+            if place not in found:
+                found.add(place)
+                pending.extend(() if place in self._means else self.replay.operands[place])
+        return frozenset(found)
+
+    def share(self, place: Place, value: Array | None = None) -> Part | None:
+        """The part of a specification tensor that a value is a rank's share of: the mean over ranks that is taken below
+        makes it right, for the loss of each is the mean over its own part of the batch. A value that an output depends
+        on in another way is none."""
+        if not self.averaged or self.replay.messages or place in self._told:
+            return None
+        multiples = self.multiples(self.value(place) if value is None else value)
+        return next((part for part, factor in multiples if round(factor, 6) in self.averaged), None)
+
+    @cached_property
     def matched(self) -> set[str]:
         """The specification's tensors of which the implementation has parts."""
         found: set[str] = set()
@@ -205,8 +242,9 @@ class ValueMatches:
             for _, groups in self.groups(c):
                 values = [self.value(place) for place in (groups[0] if groups else ())]
                 if summable(values) and values[0].dtype.kind == "f":
-                    stacked = np.stack(values)
-                    part = self.is_part(np.sum(stacked, axis=0)) or self.is_part(np.mean(stacked, axis=0))
+                    total = np.sum(np.stack(values), axis=0)
+                    part = self.is_part(total) or self.is_part(total / len(values))
+                    part = part or self.share(groups[0][0], total)
                     self._summands[c] = self._summands[c] or (None if part is None else part[0])
         return self._summands[c]
 
@@ -257,6 +295,14 @@ class ValueMatches:
         nodes = [node for node in self.job.specification.nodes if node.target == target]
         numbers = dict.fromkeys(_number(node, slot, self._whole_number) for node in nodes)
         return [*self.effort.first("repair_numbers", [x for x in numbers if x is not None])]
+
+    def other_number(self, place: Place) -> bool:
+        """True if a node computes with a number that the specification has nowhere in that operator, but others."""
+        if self.node(place).op != "call" or not self.facts(place).combination:
+            return False
+        target = self.node(place).target
+        known = {slot: self.literals(target, slot) for slot in self.slots(place)}
+        return any(some and self.number_at(place, slot) not in some for slot, some in known.items())
 
     def with_number(self, target: str, slot: Slot, number: float) -> list[str]:
         """The specification's calls of an operator that have a number there."""

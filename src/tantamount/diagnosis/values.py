@@ -74,7 +74,7 @@ class Values(Attributes):
         """Ways to account for a value that no tensor of the specification has, the most telling first."""
         if self.matches.value(self.place).dtype.kind == "i":
             return [self._integers]
-        found = [self._cut, self._factor, self._rows, self._addend, self._summands]
+        found = [self._beside, self._factor, self._rows, self._addend, self._summands]
         found += [self._operator, self._by_operand, self._attribute]
         found += [self._unreached]
         return [*found[:4], self._attribute, *found[4:]] if not self.matches.frontier(self.c) else found
@@ -173,8 +173,12 @@ class Values(Attributes):
             found[place] = applying(between, of, held)
         return found
 
-    def _cut(self, wanted: Part) -> Account | None:
+    def _beside(self, wanted: Part) -> Account | None:
         """Another block of the same tensor is what is needed: of a buffer of several tensors, the one beside it."""
+        return self.beside(wanted[0], wanted)
+
+    def beside(self, specification: str, wanted: Part | None) -> Account | None:
+        """The account of another block that is to be cut out; ``None`` where that is not what makes the change."""
         node = self.node(self.place)
         hint = self._instead() if self.matches.facts(self.place).piece and node.target != "getitem" else NO_HINT
         where = re.match(r"(\d+:\d+) instead of (\d+:\d+) along dimension (\d+)", hint.text)
@@ -183,7 +187,8 @@ class Values(Attributes):
         needed, taken = (":, " * int(where[3]) + at for at in where.groups()[:2])
         whole = next(iter(references(node)))
         head = f"{self.impl(self.place)} takes {whole}[{taken}] where {whole}[{needed}] is needed"
-        return self.made("offset", head, f"{whole}[{needed}] is {self.part(wanted)}", hint, wanted[0], wanted)
+        text = "" if wanted is None else f"{whole}[{needed}] is {self.part(wanted)}"
+        return self.made("offset", head, text, hint, specification or self.counterpart(), wanted)
 
     def _factor(self, wanted: Part) -> Account | None:
         for part, factor in self.matches.multiples(self.matches.value(self.place)):

@@ -82,6 +82,12 @@ class Words(Values):
         hint = Hint(f"{needed} instead of {read} in {where}", lines)
         return self.made("operand", head, "", hint, self.counterpart())
 
+    def block(self) -> Account:
+        """The account of another block that should be cut out."""
+        return self.beside("", None) or self.made(
+            "offset", f"{self.impl(self.place)} cuts out the wrong block", "", NO_HINT, self.counterpart()
+        )
+
     def operand(self) -> Account:
         """The account of an operand that should be another part of its tensor."""
         return self._operand(self.place, self.edit.position, self.edit.wanted[self.place])
