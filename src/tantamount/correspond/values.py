@@ -64,7 +64,7 @@ def direction(value: Array) -> tuple[tuple[str, ...], float] | None:
         largest = float(magnitudes.max())
     if isinf(largest):  # masks
         largest = _INFINITY * (float(magnitudes[np.isfinite(flat)].max(initial=0.0)) or 1.0)
-        flat = np.where(np.isinf(flat), np.sign(flat) * largest, flat)
+        flat = np.clip(flat, -largest, largest)
         magnitudes = np.abs(flat)
     with np.errstate(over="ignore", invalid="ignore"):  # the largest numbers of a type
         projected = [float(x) for x in _weights(flat.size) @ flat]
@@ -76,6 +76,7 @@ def direction(value: Array) -> tuple[tuple[str, ...], float] | None:
     if ordinary and largest > _HUGE * ordinary:  # beside masked elements the others say nothing
         rest = _weights(flat.size) @ np.clip(flat, -_HUGE * ordinary, _HUGE * ordinary)
         key += tuple(f"{x / rest[0]:.{_DIGITS}e}" for x in rest[1:]) if rest[0] else ()
+        key += (f"{rest[0] / scale:.{_DIGITS}e}",)  # twice the others beside the same masked ones is no multiple
     return key, scale
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tantamount.correspond.values import Box, close, placements, windows
+from tantamount.correspond.values import Box, close, cut, placements, windows
 from tantamount.diagnosis.classes import Class, Origin
 from tantamount.diagnosis.locate import reads
 from tantamount.diagnosis.replay import Changes, Place, typed
@@ -550,6 +550,9 @@ def layouts(
     shape = matches.value(places[0]).shape
     mesh = matches.job.mesh
     if mesh.world_size > 1:
+        same = [_same_part(matches, place, whole) for place in places]
+        if all(row is not None for row in same):
+            yield same
         everything = tuple((0, n) for n in whole.shape)
         for one in (shape, *matches.seen_as.get(shape, ())):
             found = False
@@ -574,6 +577,15 @@ def layouts(
             orders |= {tuple(w if j == i else -1 for j in range(total)): None for w in range(min(count, members))}
     for order in orders:
         yield [None if k < 0 else pieces[k] for k in order]
+
+
+def _same_part(matches: ValueMatches, place: Place, whole: Array) -> tuple[Box | None, Array] | None:
+    """The block of a tensor that a place has of another one of its shape: the same rows, those of a microbatch say."""
+    part = matches.aligned(place)
+    held = None if part is None else matches.replay.wanted(part[0])
+    if part is None or part[1] is None or held is None or held.shape != whole.shape or len(part[1]) != whole.ndim:
+        return None
+    return part[1], cut(whole, part[1]).reshape(matches.value(place).shape)
 
 
 def _changed(matches: ValueMatches, rows: Sequence[tuple[Place, str, Box | None, Array]]) -> Assigned:

@@ -242,7 +242,8 @@ class ValueMatches:
             for _, groups in self.groups(c):
                 values = [self.value(place) for place in (groups[0] if groups else ())]
                 if summable(values) and values[0].dtype.kind == "f":
-                    total = np.sum(np.stack(values), axis=0)
+                    with np.errstate(invalid="ignore"):  # an infinity of a mask on one rank, another one on the next
+                        total = np.sum(np.stack(values), axis=0)
                     part = self.is_part(total) or self.is_part(total / len(values))
                     part = part or self.share(groups[0][0], total)
                     self._summands[c] = self._summands[c] or (None if part is None else part[0])
