@@ -110,7 +110,7 @@ class Row:
 
 
 _ATTEMPTS = [name for name in vars(Values) if name in (
-    "_beside", "_factor", "_rows", "_addend", "_summands", "_operator", "_by_operand", "_unreached", "_integers",
+    "_beside", "_rows", "_addend", "_summands", "_operator", "_by_operand", "_unreached",
     "_chosen", "_by_window", "_zero",
 )] + ["_attribute"]  # fmt: skip
 

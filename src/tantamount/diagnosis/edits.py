@@ -132,7 +132,8 @@ def literals(matches: ValueMatches, c: Class) -> Iterator[Edit]:
     """Another number among the arguments: one that the specification has, one more or less, some ranks' worth."""
     first = matches.node(c.first)
     neutral = any(close(_operand(matches, c.first, k), matches.value(c.first)) for k, _ in enumerate(references(first)))
-    if neutral and not matches.other_number(c.first):
+    numbers = [matches.number_at(c.first, slot) for slot in matches.slots(c.first)]
+    if neutral and not (matches.facts(c.first).scale == 1 and 1 in numbers and matches.other_number(c.first)):
         return  # adds 0, multiplies by 1: the number is not there for its value
     for slot in matches.slots(c.first):
         values = {place: matches.number_at(place, slot) for place in c.places}
@@ -374,7 +375,9 @@ def _reduced(matches: ValueMatches, c: Class, kind: EditKind, reduction: Callabl
                 total = np.asarray(reduction(np.stack(values), axis=0))
                 known = matches.is_part(total) is not None or matches.share(members[0], total) is not None
                 known = known or (kind is EditKind.MAXIMUM and _is_maximum(matches, members[0]))
-                if known and not any(close(total, v) for v in values):
+                if known and kind is EditKind.MAXIMUM:  # one rank may have them all
+                    changes |= dict.fromkeys(members, total)
+                elif known and not any(close(total, v) for v in values):
                     changes |= {place: total for place in members if not close(total, matches.value(place))}
         if changes:
             yield Edit(kind, tuple(changes), changes, axis=axis)

@@ -122,6 +122,10 @@ def _of_a_reduction(matches: ValueMatches, edit: Edit, c: Class) -> int:
     return 6 if _summed(matches, c) else 1
 
 
+def _of_a_maximum(matches: ValueMatches, edit: Edit, c: Class) -> int:
+    return 1  # what is subtracted from the logits is no summand
+
+
 def _of_a_value(matches: ValueMatches, edit: Edit, c: Class) -> int:
     places = [place for place in edit.places if matches.aligned(place) is not None]
     if len(places) < len(edit.places):
@@ -186,7 +190,7 @@ KINDS: Mapping[EditKind, Row] = {
     EditKind.SCALE: Row(edits.scaled, _of_a_factor, Words.scale),
     EditKind.SUM: Row(edits.summed, _of_a_reduction, Words.sum),
     EditKind.MEAN: Row(edits.averaged, _of_a_reduction, Words.mean),
-    EditKind.MAXIMUM: Row(edits.maximal, _of_a_reduction, Words.maximum),
+    EditKind.MAXIMUM: Row(edits.maximal, _of_a_maximum, Words.maximum),
     EditKind.TOTAL: Row(edits.totals, _of_a_total, Words.total),
     EditKind.ORDER: Row(edits.permuted, _of_an_order, Words.order),
     EditKind.PEER: Row(edits.from_peers, _of_a_peer, Words.peer),

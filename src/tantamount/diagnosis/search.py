@@ -221,9 +221,16 @@ def _start(
         except TantamountError:
             continue
         if any(wrong.values()):
-            first = min((name for name in names if wrong[name]), key=lambda one: len(replay.cone(one)))
+            first = _nearest_output(replay, [name for name in names if wrong[name]])
             return _Start(ValueMatches(replay, first), wrong, scale, _right(replay, every, wrong))
     return None
+
+
+def _nearest_output(replay: Replay, wrong: Sequence[str]) -> str:
+    """The first of some wrong outputs, or the one with the least above it if that is less than half as much: a gradient
+    of the last layer, where those of all layers are wrong."""
+    least = min(wrong, key=lambda one: len(replay.cone(one)))
+    return least if 2 * len(replay.cone(least)) < len(replay.cone(wrong[0])) else wrong[0]
 
 
 def _right(replay: Replay, names: Sequence[str], wrong: Mapping[str, int]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from tantamount.diagnosis.classes import Class
 from tantamount.diagnosis.edits import Edit, EditKind, layouts, operands
 from tantamount.diagnosis.hints import NO_HINT, Hint, Line, added, applying, like, reduced, summed
 from tantamount.diagnosis.locate import whole_reads
-from tantamount.diagnosis.naming import LINES, Account, listed, named, number, runs, short, some, times
+from tantamount.diagnosis.naming import LINES, Account, listed, named, number, runs, short, some
 from tantamount.diagnosis.relate import Rows, addend, known_rows, rows_along, unreached
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import Part, ValueMatches, summable
@@ -72,9 +72,7 @@ class Values(Attributes):
 
     def _attempts(self) -> list[Callable[[Part], Account | None]]:
         """Ways to account for a value that no tensor of the specification has, the most telling first."""
-        if self.matches.value(self.place).dtype.kind == "i":
-            return [self._integers]
-        found = [self._beside, self._factor, self._rows, self._addend, self._summands]
+        found = [self._beside, self._rows, self._addend, self._summands]
         found += [self._operator, self._by_operand, self._attribute]
         found += [self._unreached]
         return [*found[:4], self._attribute, *found[4:]] if not self.matches.frontier(self.c) else found
@@ -190,15 +188,6 @@ class Values(Attributes):
         text = "" if wanted is None else f"{whole}[{needed}] is {self.part(wanted)}"
         return self.made("offset", head, text, hint, specification or self.counterpart(), wanted)
 
-    def _factor(self, wanted: Part) -> Account | None:
-        for part, factor in self.matches.multiples(self.matches.value(self.place)):
-            if part == wanted and abs(factor - 1) > 1e-6:
-                ratio = Fraction(factor).limit_denominator(4096)
-                text = self._ranks(1 / ratio if ratio else ratio)
-                head = f"{self.impl(self.place)} is {times(ratio)}" + (f": {text}" if text else "")
-                return self.made("factor", head, text, NO_HINT, wanted[0], wanted)
-        return None
-
     def _rows(self, wanted: Part) -> Account | None:
         target = self.matches.part(wanted, self.matches.value(self.place).shape)
         sources = [wanted[0], *reversed(list(ancestors(self.matches.job.specification, wanted[0])))]
@@ -303,6 +292,7 @@ class Values(Attributes):
                 p[0] == want and abs(f - 1) < 1e-6 for p, f in self.matches.multiples(self.matches.value(given))
             )
             apart = part is None or not (self.matches.follows(want, part[0]) or self.matches.follows(part[0], want))
+            apart = apart or ref in ours[:k] or ref in ours[k + 1 :]  # read twice: no step is missing, or too many
             if not right and apart:
                 wrong.append((k, want))
         if len(wrong) != 1:
@@ -567,15 +557,3 @@ class Values(Attributes):
                 if value.size and value.dtype.kind == "f" and not value.any():
                     return f": it is added to {operand[1]}, which is 0"
         return ""
-
-    def _integers(self, wanted: Part) -> Account | None:
-        """Positions, or other integers: which they are, and which are needed."""
-        target = self.matches.part(wanted, self.matches.value(self.place).shape)
-        value = self.matches.value(self.place)
-        if target is None or value.dtype.kind != "i":
-            return None
-        held, needed = some(value.reshape(-1).tolist()), some(target.reshape(-1).tolist())
-        head = f"{self.impl(self.place)} holds {held} where {needed} is needed"
-        if held == needed:
-            return None
-        return self.made("offset", head, self._rows_of_places(), NO_HINT, wanted[0], wanted)
