@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from itertools import islice, permutations
 
 from tantamount.correspond.values import close
-from tantamount.diagnosis.edits import Edit, EditKind, Span, span
+from tantamount.diagnosis.blocks import Span, span
+from tantamount.diagnosis.edits import Edit, EditKind
 from tantamount.diagnosis.hints import NO_HINT, Hint, Line, cut_at, passed_on, reading
 from tantamount.diagnosis.locate import whole_reads
 from tantamount.diagnosis.replay import Place

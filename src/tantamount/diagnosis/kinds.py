@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from tantamount.correspond.values import rows_of
 from tantamount.diagnosis import edits
+from tantamount.diagnosis.blocks import blocks
 from tantamount.diagnosis.classes import Class
 from tantamount.diagnosis.edits import Edit, EditKind
 from tantamount.diagnosis.naming import Account
@@ -197,7 +198,7 @@ KINDS: Mapping[EditKind, Row] = {
     EditKind.OPERAND: Row(edits.operands, _of_an_operand, Words.operand),
     EditKind.VALUE: Row(edits.replaced, _of_a_value, Words.value, calls=False, again=_same_parts),
     EditKind.LIKE: Row(edits.likened, _of_a_value, Words.value, calls=False, again=_same_parts),
-    EditKind.BLOCK: Row(edits.blocks, _of_an_order, Words.block),
+    EditKind.BLOCK: Row(blocks, _of_an_order, Words.block),
     EditKind.ONCE: Row(edits.once, _of_what_is_added, Words.once),
     EditKind.FUNCTION: Row(edits.functions, _of_a_function, Words.function),
 }

@@ -93,7 +93,9 @@ class Words(Values):
         return self._operand(self.place, self.edit.position, self.edit.wanted[self.place])
 
     def _reduction(self, what: str, short_: str, holds: str) -> Account:
-        spec = self.counterpart()
+        total = np.asarray(self.edit.changes[self.place])
+        composed = short_ == "max" and self.matches.is_part(total) is None  # a softmax in steps of its own
+        spec = "" if composed else self.counterpart()
         used = self._used(self.place)
         if self.edit.axis:
             axis = self.edit.axis
