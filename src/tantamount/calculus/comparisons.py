@@ -275,10 +275,12 @@ def fact_about(store: Store, x: Polynomial, box: Ranges, ranges: tuple[int, ...]
         return None
     atom, index = store.apply("fact", (), (x,), ValueFacts())
     spans = [interval(c, box, ranges) for c in index]
-    for known, low, high in store.ranges.of_atoms.get(atom, ()):
-        if all(s is not None and k[0] <= s[0] and s[1] <= k[1] for s, k in zip(spans, known, strict=True)):
-            return low, high
-    return None
+    said = [
+        (low, high)
+        for known, low, high in store.ranges.of_atoms.get(atom, ())
+        if all(s is not None and k[0] <= s[0] and s[1] <= k[1] for s, k in zip(spans, known, strict=True))
+    ]
+    return (max(low for low, _ in said), min(high for _, high in said)) if said else None
 
 
 def positions_of(store: Store, x: Polynomial) -> int | None:

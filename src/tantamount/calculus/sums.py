@@ -8,7 +8,7 @@ adds flat terms of one shape as weighted sets of points, so partial sums of shar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import permutations
 from math import prod
 from typing import Any, NamedTuple
@@ -95,6 +95,11 @@ def close(store: Store, flat: Flat, box: Ranges = None) -> list[Term]:
         if parts is not None:
             store.fired["linear-sums"] += 1
             work.extend(parts)
+            continue
+        fewer = _without_place(store, current, box)
+        if fewer is not None:
+            store.fired["found-once"] += 1
+            work.append(fewer)  # other variables of what was left out may be nowhere else: each counts its range
             continue
         out.append(_box(store, current, box))
     return [term for term in out if term.coefficient]
@@ -208,21 +213,36 @@ def _distribute(store: Store, flat: Flat) -> list[Flat] | None:
     return None
 
 
-def _summed_places(store: Store, flat: Flat, box: Ranges) -> Flat:
-    """The sum without ``SUM_v [O_v == u] = 1``, for a permutation O and a position u."""
+def _without_place(store: Store, flat: Flat, box: Ranges) -> Flat | None:
+    """The sum without a ``SUM_v [O_v == u] = 1``, for a permutation O and a position u, or a ``SUM_v [t == v] = 1``
+    where t, which may have other bound variables, is known to lie in the range of v; ``None`` if it has neither."""
+    if not any(store.atoms[f.atom].op == "equal" for f in flat.factors):
+        return None
     for j, n in enumerate(flat.ranges):
         touching = [f for f in flat.factors if -1 - j in bound_variables(f)] if n > 1 else []
-        if len(touching) == 1 and store.permuted(touching[0], -1 - j, n, box, flat.ranges):
-            store.fired["found-once"] += 1
+        if len(touching) == 1 and (
+            store.permuted(touching[0], -1 - j, n, box, flat.ranges)
+            or _found_once(store, touching[0], -1 - j, flat.ranges, box)
+        ):
             rest = tuple(f for f in flat.factors if f is not touching[0])
-            ranges = (*flat.ranges[:j], 1, *flat.ranges[j + 1 :])
-            return _summed_places(store, Flat(flat.coefficient, rest, ranges), box)
-    return flat
+            return Flat(flat.coefficient, rest, (*flat.ranges[:j], 1, *flat.ranges[j + 1 :]))
+    return None
+
+
+def _found_once(store: Store, factor: Factor, v: int, ranges: tuple[int, ...], box: Ranges) -> bool:
+    """True if a one-hot factor holds for exactly one v, whatever other variables of the sum it has. Only where two
+    polynomials are compared: see :meth:`Calculus.covered`."""
+    others = sorted(bound_variables(factor) - {v}, reverse=True)
+    if not others or not isinstance(box, Mapping) or store.atoms[factor.atom].op != "equal" or factor.exponent != 1:
+        return False
+    axes = store.fresh_axes(len(others))
+    posing: dict[int, Coordinate] = {u: variable(axis) for u, axis in zip(others, axes, strict=True)}
+    (alone,) = substitute_factors((factor,), {v: variable(-1), **posing})
+    intervals = {axis: (0, ranges[-1 - u]) for u, axis in zip(others, axes, strict=True)}
+    return store.covered(alone, ranges[-1 - v], {**box, **intervals})
 
 
 def _box(store: Store, flat: Flat, box: Ranges) -> Term:
-    if any(store.atoms[f.atom].op == "equal" for f in flat.factors):
-        flat = _summed_places(store, flat, box)
     free, components = _components(flat)
     coefficient = flat.coefficient
     for factors, bound in components:

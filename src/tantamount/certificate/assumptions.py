@@ -33,7 +33,6 @@ _LITERALS = "literals of all digits stand for the number they round: "
 _FRESH = "dropouts with a mask of their own"
 _DRAWS = "the k-th draw of every rank from a distribution is its part of the specification's k-th draw from it: "
 _SEEDS = "random generators of the ranks: "
-_SIZES = "operators of the implementation whose sizes data decide do not fail"
 _INDICES = "indices of the specification are in range (0 <= i < n)"
 _FROM_START = "indices that the specification is given are not negative, though PyTorch counts such from the end"
 _DEFINED = "where the specification is defined: divisors are not 0, arguments of roots and logarithms are not negative"
@@ -143,7 +142,6 @@ def compare_assumptions(
     if len(set(listed)) < len(listed):
         wrong.append("an assumption twice")
     fresh = {*last.dropouts.fresh, *last.dropouts.unclear}
-    names = {node.name for graph in job.implementation for node in graph.nodes}
     for a in listed:
         places = {_node(place) for place in a.places}
         if a.name in exact:
@@ -160,8 +158,6 @@ def compare_assumptions(
             strange = {*places, match[1]} - layout.shared
         elif a.name == "dropout-fresh" and a.text == _FRESH:
             strange = places - fresh
-        elif a.name == "data-dependent-sizes" and a.text == _SIZES:
-            strange = places - names
         else:
             wrong.append(f"an assumption that no proof makes: {a.name}: {a.text}")
             continue
@@ -178,7 +174,6 @@ def compare_assumptions(
     need("index-range", _FROM_START, assumed_from_start(job))
     need("domain", _DEFINED, seen.undefined & ours.powers)
     need("narrow-conversion", _FITTING, seen.unfit & ours.fitting)
-    need("data-dependent-sizes", _SIZES, frozenset[str]().union(*(uses.undecided for uses in theirs)))
     if job.assume.dropout:
         need("dropout-fresh", _FRESH, last.dropouts.fresh)
     restricted = {place for a in listed if a.name == "input-restriction" for place in a.places}

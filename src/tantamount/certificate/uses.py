@@ -20,7 +20,7 @@ from tantamount.ir.graph import Argument, Graph, Node
 from tantamount.ir.types import DType, Kind, Shape
 from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar, Tensor, TypesOnly
 from tantamount.ops.builder import Builder
-from tantamount.ops.calls import asserts, operator_of
+from tantamount.ops.calls import operator_of
 from tantamount.ops.execute import Result, constant_type, run
 from tantamount.ops.functions import FITTING, FUNCTIONS, ROUNDINGS
 
@@ -259,7 +259,7 @@ def _one(graph: Graph, groups: Mapping[str, int] | None, sent: int, alike: bool)
             ("partial", notes.partial),
             ("gathered", notes.gathered),
             ("indexed", notes.gathered or notes.scattered),
-            ("undecided", (notes.undecided or _unsized(result)) and not asserts(graph, node.name)),
+            ("undecided", notes.undecided or _unsized(result)),
         ):
             if seen:
                 marked[key].add(node.name)

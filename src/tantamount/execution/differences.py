@@ -14,14 +14,15 @@ from tantamount.calculus.forms import Box
 from tantamount.errors import InternalError, Unsupported
 from tantamount.execution.arrays import Comparison, comparisons
 from tantamount.execution.plans import Execution, Leaves, Plan, execute
+from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job
 from tantamount.ir.relation import Expectation
 from tantamount.ir.types import Kind
-from tantamount.ops.calls import asserts
+from tantamount.ops.calls import asserts, requires
 from tantamount.ops.functions import Ties
 from tantamount.proof.outputs import output_node
 from tantamount.semantics.interpret import NodeValue
-from tantamount.semantics.reference import STOPS, Array
+from tantamount.semantics.reference import STOPS, Array, Flag
 
 __all__ = ["Checked", "Claim", "Discrepancy", "compare", "confirm", "examine", "output_claim"]
 
@@ -29,7 +30,6 @@ RELATIVE = 1e-6  # smaller differences of one element are "too small to tell"
 _OF_TENSOR = 1e-9  # the same against the largest element of the tensor
 _NOISE = 1e-10  # what rounding may do to an ordinary computation
 _STOPPED = {"out-of-range": "has an index out of range", "zero-divisor": "divides a whole number by 0"}
-_ASSERTS = "asserts what does not hold"
 _ROUNDING = 1e-15  # relative change of the inputs that shows how much rounding is amplified
 _OTHER_TIES = {"reversed ties": Ties.REVERSED, "mixed ties": Ties.MIXED}
 # kinds of executions with other rounding errors: numbers that rounding made equal stay in one order in one of a million
@@ -159,13 +159,20 @@ def _outside(job: Job, claim: Claim, execution: Execution, sides: Sequence[Compa
         flag = next((flag for flag in flags if flag.site not in others), None)
         if flag is None:
             continue
-        stop = f"{flag.site} {_ASSERTS if asserts(graph, flag.site) else _STOPPED[flag.what]}"
+        stop = f"{flag.site} {_stopping(graph, flag)}"
         for k, c in enumerate(sides):
             defined = np.isfinite(c.wanted) & (c.rank == rank)
             if defined.any():
                 found = replace(_difference(claim.name, c, k, int(np.argmax(defined)), 1.0), actual=nan, stop=stop)
                 return replace(checked, difference=found)
     return checked
+
+
+def _stopping(graph: Graph, flag: Flag) -> str:
+    if asserts(graph, flag.site):
+        return "asserts what does not hold"
+    required = requires(graph, flag.site)
+    return f"requires that {required}, which is not so" if required else _STOPPED[flag.what]
 
 
 def _array(value: NodeValue) -> Array:

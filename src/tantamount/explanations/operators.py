@@ -44,6 +44,9 @@ def operator_topic(row: Operator) -> Topic:
     if row.mutates:
         text = f"It overwrites {', '.join(f'`{name}`' for name in row.mutates)}: only inside `auto_functionalized`."
         sections.append(Section("Operands that it overwrites", text))
+    if row.requires:
+        needed = (f"{row.requires}: assumed where a specification calls it, shown where an implementation does",)
+        sections.append(Section("What it requires", rows=_column("requirement", needed)))
     if row.assumes:
         sections.append(Section("What a proof with it rests on", rows=_column("assumption", row.assumes)))
     if len(row.targets) > 1:

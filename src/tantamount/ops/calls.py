@@ -14,7 +14,7 @@ from tantamount.ops.facts import NOTHING, Facts
 from tantamount.ops.functionalized import is_wrapper, unwrapped, wrapper
 from tantamount.ops.table import ASSERTIONS, Operator, bind, lookup, table
 
-__all__ = ["asserts", "facts_of", "operator_of"]
+__all__ = ["asserts", "facts_of", "operator_of", "requires"]
 
 
 def operator_of(graph: Graph, node: Node) -> Operator:
@@ -43,6 +43,13 @@ def asserts(graph: Graph, name: str) -> bool:
     """True if a node of this name asserts something: it has no value, and the program stops at it or goes on."""
     node = graph.by_name.get(name)
     return node is not None and _calls(node) and operator_of(graph, node).category == ASSERTIONS
+
+
+def requires(graph: Graph, name: str) -> str:
+    """The clause that says what a node of this name requires of its operands' values (see
+    :class:`~tantamount.ops.table.Operator`); "" where it requires nothing."""
+    node = graph.by_name.get(name)
+    return operator_of(graph, node).requires if node is not None and _calls(node) else ""
 
 
 def _calls(node: Node) -> bool:

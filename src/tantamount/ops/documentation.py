@@ -76,6 +76,11 @@ def schema(row: Operator) -> str:
     return f"({', '.join(shown)})"
 
 
+def _known(row: Operator) -> list[str]:
+    """The facts of an operator in words, and what it requires of its operands."""
+    return [*told(row.facts), *([f"requires that {row.requires}"] if row.requires else [])]
+
+
 def mathematics(row: Operator) -> str:
     """The first line of the definition's docstring."""
     return row.doc.partition("\n")[0].replace("`", "'")
@@ -116,7 +121,7 @@ def _rows(rows: Iterable[Operator]) -> Iterator[str]:
         first = next((row for row in variants if not _in_place(row)), variants[0])
         names = [target for row in (first, *(row for row in variants if row is not first)) for target in row.targets]
         overloads = "<br>".join(_cell(_short(name)) for name in names)
-        yield f"| {overloads} | {_cell(schema(first))} | {_cell(mathematics(first))} | {'; '.join(told(first.facts))} |"
+        yield f"| {overloads} | {_cell(schema(first))} | {_cell(mathematics(first))} | {'; '.join(_known(first))} |"
 
 
 def support_table(operators: Mapping[str, Operator]) -> str:

@@ -98,7 +98,8 @@ def _synthetic(
     )
     define.__annotations__ = {"_mutable_op": str, **{name: hints[name] for name in parameters}}
     define.__doc__ = f"{inner.name} on copies: its results, then the new values of {', '.join(inner.mutates)}"
-    return Operator((target,), inner.category, define, assumes=(*inner.assumes, *assumes), opaque=inner.opaque)
+    known = (*inner.assumes, *assumes)
+    return Operator((target,), inner.category, define, (), known, inner.requires, opaque=inner.opaque)
 
 
 # ---------------------------------------------------------------------------------------------- version 2

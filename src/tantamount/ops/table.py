@@ -73,10 +73,11 @@ class Operator:
 
     ``mutates``: the parameters that the operator overwrites, in the order of its signature; the definition returns
     their new values after the operator's own results. Such an operator has a meaning inside ``auto_functionalized``
-    only. ``assumes``: what a proof with this operator rests on, one sentence each; ``opaque``: what it computes is not
-    known, apart from its labels; ``apart``: of a collective, what members with unlike arguments get. ``statistics``:
-    the results that have the accumulation type on one device and the type of the first operand on another; which, the
-    graph records.
+    only. ``requires``: what a call needs of its tensors' values, in words, where it has no defined result otherwise: an
+    obligation of an implementation. ``assumes``: what a proof with this operator rests on, one sentence each;
+    ``opaque``: what it computes is not known, apart from its labels; ``apart``: of a collective, what members with
+    unlike arguments get. ``statistics``: the results that have the accumulation type on one device and the type of the
+    first operand on another; which, the graph records.
     """
 
     targets: tuple[str, ...]
@@ -84,6 +85,7 @@ class Operator:
     define: Callable[..., Any]
     mutates: tuple[str, ...] = ()
     assumes: tuple[str, ...] = ()
+    requires: str = ""
     opaque: bool = False
     apart: Callable[..., Any] | None = None
     statistics: tuple[int, ...] = ()
@@ -177,12 +179,13 @@ def operator(
     category: str,
     mutates: tuple[str, ...] = (),
     assumes: tuple[str, ...] = (),
+    requires: str = "",
     apart: Callable[..., Any] | None = None,
     statistics: tuple[int, ...] = (),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a definition under its overload names (``aten.add.Tensor``). Its first parameter is the builder.
-    ``mutates`` names the parameters that the operator overwrites, ``assumes`` what its definition rests on: see
-    :class:`Operator`.
+    ``mutates`` names the parameters that the operator overwrites, ``assumes`` what its definition rests on,
+    ``requires`` what a call needs: see :class:`Operator`.
 
     The definition of a collective gets, instead of this rank's tensor, those of all members stacked in a new first
     dimension, and returns the members' results stacked the same way. ``apart`` defines one whose members' types or
@@ -190,7 +193,7 @@ def operator(
     """
 
     def register(define: Callable[..., Any]) -> Callable[..., Any]:
-        insert(Operator(targets, category, define, mutates, assumes, apart=apart, statistics=statistics))
+        insert(Operator(targets, category, define, mutates, assumes, requires, apart=apart, statistics=statistics))
         return define
 
     return register

@@ -1,12 +1,15 @@
-"""Assertions of numbers that data decide: a proof has no value for them, and still has to show that they hold.
+"""Operators whose sizes or numbers data decide: a proof has no value for them, and still has to show that they do not
+stop the implementation where the specification goes on.
 
-They do where they are what the specification asserts of the same numbers, down to the same inputs; and where they only
-say that a size is not negative, or that a mask selects no more elements than it has.
+They do not where they are what the specification calls on the same tensors: the same calls down to tensors that were
+shown to be equal. Some never stop a program; and some assertions follow from what a size is: not negative, and no
+more than the elements that a mask has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from math import prod
 
 from tantamount.ir.graph import Argument, Graph, Node, Ref
@@ -15,26 +18,61 @@ from tantamount.ops.calls import asserts
 from tantamount.proof.identical import same_calls
 from tantamount.sizes.symbolic import is_number
 
-__all__ = ["unshown_assertions"]
+__all__ = ["unshown"]
+
+Equal = Callable[[Graph, str, str], bool]  # a rank's graph, a node of the specification, one of that graph
 
 _SIZES = ("aten.sym_size.int", "aten.sym_numel.default")
+_TAKING_ONE = ("aten.item.default", "aten._local_scalar_dense.default")
 _SELECTING = ("aten.nonzero.default", "aten.argwhere.default")
+# what comparisons and sums of Python's numbers give, whatever these are
+_OF_NUMBERS = frozenset(f"operator.{name}" for name in ("add", "sub", "mul", "neg", "eq", "ne", "lt", "le", "gt", "ge"))
 
 
-def unshown_assertions(job: Job, undecided: Iterable[str]) -> list[str]:
-    """Those of the implementation's nodes ``undecided`` that assert something which was not shown to hold."""
-    return [
-        name
-        for name in undecided
-        if any(asserts(graph, name) and not _shown(job, graph, graph.by_name[name]) for graph in job.programs)
-    ]
+def unshown(job: Job, undecided: Iterable[str], equal: Equal) -> Iterator[str]:
+    """A clause for each of the implementation's nodes ``undecided`` that was not shown to go on wherever the
+    specification does."""
+    for name in undecided:
+        for graph in job.programs:
+            node = graph.by_name.get(name)
+            if node is None or _shown(job, graph, node, equal):
+                continue
+            if asserts(graph, name):
+                yield f"what {name} asserts of a number that data decide was not shown to hold"
+            else:
+                yield f"that {name}, whose size data decide, does not fail was not shown"
+            break
 
 
-def _shown(job: Job, graph: Graph, node: Node) -> bool:
-    if _follows(graph, node):
+def _shown(job: Job, graph: Graph, node: Node, equal: Equal) -> bool:
+    if node.op != "call":
+        return True
+    if _follows(graph, node) if asserts(graph, node.name) else _total(graph, node):
         return True
     candidates = (ours for ours in job.specification.nodes if ours.op == "call" and ours.target == node.target)
-    return any(same_calls(job, graph, ours.name, node.name) for ours in candidates)
+    return any(same_calls(job, graph, ours.name, node.name, partial(equal, graph)) for ours in candidates)
+
+
+def _total(graph: Graph, node: Node) -> bool:
+    """True if a call goes on whatever its operands hold."""
+    if node.target in _OF_NUMBERS:
+        return all(not isinstance(x, Ref) or _is_number(graph, x.name) for x in node.args)
+    operand = graph.by_name.get(node.args[0].name) if node.args and isinstance(node.args[0], Ref) else None
+    if operand is None:
+        return False
+    if node.target in (*_SELECTING, "aten.sym_numel.default"):
+        return True
+    if node.target == "aten.sym_size.int":
+        dim = node.args[1] if len(node.args) > 1 else None
+        rank = 2 if operand.target in _SELECTING else None if operand.type is None else len(operand.type.shape)
+        return rank is not None and isinstance(dim, int) and -rank <= dim < rank
+    return node.target in _TAKING_ONE and operand.type is not None and all(size == 1 for size in operand.type.shape)
+
+
+def _is_number(graph: Graph, name: str) -> bool:
+    """True if a node's value is a number of Python's, as sizes and elements that were taken out are."""
+    node = graph.by_name[name]
+    return node.op == "call" and (node.target in (*_SIZES, *_TAKING_ONE) or node.target in _OF_NUMBERS)
 
 
 def _follows(graph: Graph, node: Node) -> bool:

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tantamount.calculus.answers import Equal
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.boxes import Box
 from tantamount.calculus.compare import solve
 from tantamount.calculus.constants import Reading
+from tantamount.calculus.expand import equal_polynomials
 from tantamount.calculus.index_ranges import in_range
 from tantamount.calculus.printing import show_number
 from tantamount.calculus.rebuild import refresh
 from tantamount.calculus.symbolic import Obligation
-from tantamount.calculus.terms import Polynomial
+from tantamount.calculus.terms import ZERO, Polynomial
 from tantamount.ir.job import SAME_NAME, Job
-from tantamount.ops.calls import asserts, operator_of
+from tantamount.ops.calls import operator_of
 from tantamount.ops.given_indices import assumed_from_start
 from tantamount.ops.widths import assumed_sentences
 from tantamount.proof.inputs import Inputs
@@ -82,10 +84,6 @@ def gather_assumptions(
         )
         out.append(Assumption("constants", f"constants that the graphs do not record {what}", tuple(sorted(constants))))
     out.extend(operator_assumptions(job))
-    sized = [name for name in implementation.undecided if not any(asserts(graph, name) for graph in job.programs)]
-    if sized:
-        text = "operators of the implementation whose sizes data decide do not fail"
-        out.append(Assumption("data-dependent-sizes", text, tuple(sized)))
     assumed = [site for trace in specification.traces for site in trace.assumed_indices]
     if assumed:
         out.append(Assumption("index-range", "indices of the specification are in range (0 <= i < n)", tuple(assumed)))
@@ -158,7 +156,7 @@ def _open(store: Store, known: Sequence[Obligation], asked: Sequence[Obligation]
     for o in asked:
         key = (o.kind, o.value, o.size, o.box)
         if key not in settled:
-            settled[key] = _met(store, o) or _implied(store, known, o)
+            settled[key] = _met(store, o) or _implied(store, known, o) or _never(store, o)
         if not settled[key]:
             found.append(o)
     return found
@@ -169,6 +167,11 @@ def _met(store: Store, o: Obligation) -> bool:
     if o.kind == "index":
         return in_range(store, o.value, o.size, o.box) or _by_coordinate(store, o)
     return not refresh(store, o.value)
+
+
+def _never(store: Store, o: Obligation) -> bool:
+    """True if the condition at which an obligation breaks is 0 on its box, once it is computed anew there."""
+    return o.kind == "divisor" and isinstance(equal_polynomials(store, refresh(store, o.value), ZERO, o.box), Equal)
 
 
 def _by_coordinate(store: Store, o: Obligation) -> bool:

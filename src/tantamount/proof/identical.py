@@ -7,7 +7,7 @@ defined at y = 0, where one is 1 and the other NaN.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tantamount.ir.graph import Argument, Graph, Node, Ref
 from tantamount.ir.job import Job
@@ -33,9 +33,15 @@ def same_program(job: Job, specification: str, implementation: Sequence[str], ex
     return all(same_calls(job, graph, specification, name) for (_, name), graph in pairs.items())
 
 
-def same_calls(job: Job, graph: Graph, specification: str, implementation: str) -> bool:
+def same_calls(
+    job: Job,
+    graph: Graph,
+    specification: str,
+    implementation: str,
+    equal: Callable[[str, str], bool] = lambda ours, theirs: False,
+) -> bool:
     """True if a node of the specification and one of a rank's graph are the same calls of the same operators down to
-    inputs that are the specification's and numbers that are recorded."""
+    inputs that are the specification's, numbers that are recorded and other tensors that are ``equal``."""
     pending = [(specification, implementation)]
     seen: set[tuple[str, str]] = set()
     while pending:
@@ -43,21 +49,28 @@ def same_calls(job: Job, graph: Graph, specification: str, implementation: str) 
         if pair in seen:
             continue
         seen.add(pair)
-        ours, theirs = job.specification.by_name.get(pair[0]), graph.by_name.get(pair[1])
-        if ours is None or theirs is None or ours.op != theirs.op or ours.type != theirs.type:
-            return False
-        if ours.op == "input":
-            if not _same_input(job, ours.name, theirs.name):
-                return False
-        elif ours.op == "constant":
-            recorded = job.specification.constants.get(ours.name)
-            if recorded is None or repr(recorded) != repr(graph.constants.get(theirs.name)):
-                return False
-        elif not _same_call(job.specification, ours, graph, theirs) or not _matched(
-            _arguments(ours), _arguments(theirs), pending
-        ):
+        operands = _operands(job, graph, *pair)
+        if operands is not None:
+            pending += operands
+        elif not equal(*pair):
             return False
     return True
+
+
+def _operands(job: Job, graph: Graph, specification: str, implementation: str) -> list[tuple[str, str]] | None:
+    """The pairs of nodes that have to be the same for two nodes to be; ``None`` if these are not the same call."""
+    ours, theirs = job.specification.by_name.get(specification), graph.by_name.get(implementation)
+    if ours is None or theirs is None or ours.op != theirs.op or ours.type != theirs.type:
+        return None
+    if ours.op == "input":
+        return [] if _same_input(job, ours.name, theirs.name) else None
+    if ours.op == "constant":
+        recorded = job.specification.constants.get(ours.name)
+        return None if recorded is None or repr(recorded) != repr(graph.constants.get(theirs.name)) else []
+    pairs: list[tuple[str, str]] = []
+    if not _same_call(job.specification, ours, graph, theirs):
+        return None
+    return pairs if _matched(_arguments(ours), _arguments(theirs), pairs) else None
 
 
 def _same_call(specification: Graph, ours: Node, graph: Graph, theirs: Node) -> bool:

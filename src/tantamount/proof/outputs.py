@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 from tantamount.calculus import forms
 from tantamount.calculus.answers import Different
@@ -21,9 +22,9 @@ from tantamount.ir.layouts import layouts
 from tantamount.ir.relation import Expectation, Expression, Partial, Placement, RankTensor, rank_tensors
 from tantamount.ir.relation_types import local_box
 from tantamount.ops.algebra import Tensor
-from tantamount.ops.calls import asserts
+from tantamount.ops.calls import asserts, requires
 from tantamount.ops.relations import even
-from tantamount.proof.asserted import unshown_assertions
+from tantamount.proof.asserted import unshown
 from tantamount.proof.assumptions import open_obligations
 from tantamount.proof.defined import undefined_clause
 from tantamount.proof.identical import same_program
@@ -177,6 +178,8 @@ def check_outputs(
     does not hold, it is looked for what does."""
     out: list[OutputReport] = []
     used: dict[str, frozenset[str]] = {}
+    whole = _held_whole(store, job, specification, implementation)
+    unshown_size = cache(lambda: next(unshown(job, implementation.undecided, whole), None))
     open_ = 0  # outputs that nothing else holds for, either
     for output in job.specification.outputs:
         expectation = job.outputs.get(output.name)
@@ -187,7 +190,7 @@ def check_outputs(
             looked = infer and not (open_ and store.effort.exceeds("inferred_outputs", open_ + 1))
             report = _check(store, job, output.name, value.value, expectation, implementation, expand, looked)
             open_ += report.verdict is Verdict.UNKNOWN
-            report = _if_nothing_stops(store, job, report, specification, implementation, used)
+            report = _if_nothing_stops(store, job, report, specification, implementation, used, unshown_size)
         else:
             reason = "the specification's value is not known"
             report = OutputReport(output.name, Verdict.UNKNOWN, None, expectation.text, reason)
@@ -217,15 +220,16 @@ def _if_nothing_stops(
     specification: SpecificationRun,
     implementation: RanksRun,
     used: dict[str, frozenset[str]],
+    unshown_size: Callable[[], str | None],
 ) -> OutputReport:
     """A proved output stays proved only if nothing stops the implementation before it has it: every index was shown to
-    be in range, and every divisor of integers not to be 0. ``used`` remembers the nodes that a node needs."""
+    be in range, and every divisor of integers not to be 0. ``used`` remembers the nodes that a node needs;
+    ``unshown_size`` gives the clause about the first operator whose size data decide that was not shown to go on."""
     if report.verdict is not Verdict.PROVED:
         return report
-    asserted = unshown_assertions(job, implementation.undecided)
-    if asserted:
-        unproved = f"what {asserted[0]} asserts of a number that data decide was not shown to hold"
-        return replace(report, verdict=Verdict.UNKNOWN, relation=None, reason=f"{PARTLY}{unproved}")
+    stops = unshown_size()
+    if stops is not None:
+        return replace(report, verdict=Verdict.UNKNOWN, relation=None, reason=f"{PARTLY}{stops}")
     sites = open_obligations(store, specification, implementation)
     if not sites:
         return report
@@ -243,12 +247,33 @@ def _if_nothing_stops(
     return report
 
 
+def _held_whole(
+    store: Store, job: Job, specification: SpecificationRun, run: RanksRun
+) -> Callable[[Graph, str, str], bool]:
+    """The test whether every rank of a graph holds a tensor of the specification as a whole in one of its nodes."""
+
+    @cache
+    def whole(path: int, ours: str, theirs: str) -> bool:
+        value = specification.values.get(ours)
+        ranks = [rank for rank, graph in enumerate(job.implementation) if id(graph) == path]
+        if not isinstance(value, Tensor):
+            return False
+        held = [run.local(store, rank, theirs) for rank in ranks]
+        return all(
+            x is not None and x.shape == value.shape and _differing(store, value.value, x, True) is None for x in held
+        )
+
+    return lambda graph, ours, theirs: whole(id(graph), ours, theirs)
+
+
 def _unproved(graph: Graph, o: Obligation, name: str) -> str:
     """The clause that says which obligation of a node was not shown."""
     if o.kind == "index":
         return f"the index of {name} was not shown to lie in 0..{o.size}"
     if asserts(graph, name):
         return f"what {name} asserts was not shown to hold"
+    if required := requires(graph, name):
+        return f"{name} requires that {required}, which was not shown"
     return f"the divisor of {name} was not shown to be other than 0"
 
 

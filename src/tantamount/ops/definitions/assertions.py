@@ -9,7 +9,7 @@ from __future__ import annotations
 from tantamount.ir.types import DType, Kind
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.builder import Builder, ShapeProblem
-from tantamount.ops.definitions.numbers import number_of
+from tantamount.ops.definitions.numbers import number_of, stop_unless
 from tantamount.ops.table import ASSERTIONS, Integers, Layout, Operand, operator
 
 
@@ -32,11 +32,9 @@ def assert_async_message(b: Builder, self: Tensor, assert_msg: str) -> None:
 
 
 def _stop_at_zero(b: Builder, x: Tensor) -> None:
-    """A quotient of whole numbers by 1 where x is true and by 0 elsewhere, at which programs stop."""
     if any(size != 1 for size in x.shape):
         raise ShapeProblem(f"the assertion that {x.type} is true, which is not one element")
-    true = b.cast(b.cast(x, DType.BOOL), DType.INT64)
-    b.function("floor_divide", true, true, floating=False)
+    stop_unless(b, x)
 
 
 @operator("aten.sym_constrain_range.default", category=ASSERTIONS)

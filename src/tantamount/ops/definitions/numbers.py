@@ -13,7 +13,7 @@ from tantamount.ops.builder import Builder, ShapeProblem
 from tantamount.ops.definitions import elementwise, indexing, logic, reduction
 from tantamount.ops.table import Layout, Operand, Scalars, operator
 
-__all__ = ["columns_of", "number_of"]
+__all__ = ["columns_of", "number_of", "stop_unless"]
 
 _NUMBERS = "numbers"
 
@@ -55,6 +55,13 @@ def sym_numel(b: Builder, self: Tensor) -> Tensor:
 def number_of(b: Builder, x: Operand) -> Tensor:
     """A number as a 0-d tensor; a tensor as it is."""
     return x if isinstance(x, Tensor) else b.number(x)
+
+
+def stop_unless(b: Builder, x: Tensor) -> None:
+    """The program stops where an element of x is false or 0: whole numbers are divided by 1 where it is true and by 0
+    elsewhere."""
+    true = b.cast(b.cast(x, DType.BOOL), DType.INT64)
+    b.function("floor_divide", true, true, floating=False)
 
 
 @operator("operator.add", category=_NUMBERS)

@@ -7,6 +7,7 @@ from tantamount.ops.algebra import Scalar, Tensor
 from tantamount.ops.builder import Builder, ShapeProblem
 from tantamount.ops.definitions import contraction
 from tantamount.ops.definitions.in_place import is_zero, require_float, scaled
+from tantamount.ops.definitions.numbers import stop_unless
 from tantamount.ops.promotion import promote
 from tantamount.ops.table import Layout, operator
 
@@ -86,7 +87,7 @@ def _flat(b: Builder, scale: Tensor) -> Tensor:
 @operator(
     "aten._grouped_mm.default",
     category=_CONTRACTION,
-    assumes=("the groups of _grouped_mm cover all rows, in order",),
+    requires="its groups cover all rows, in order",
 )
 def grouped_mm(
     b: Builder,
@@ -107,9 +108,21 @@ def _members(b: Builder, offs: Tensor, groups: int, size: int) -> Tensor:
     """[i, g]: whether place i lies in group g, which is the number of groups that end at or before i."""
     if offs.shape != (groups,):
         raise ShapeProblem(f"ends {offs.type} of {groups} groups")
+    _require_cover(b, offs, size)
     place = b.iota(size, offs.dtype)
     before = b.sum(b.not_(b.less(b.unsqueeze(place, 1), offs)), (1,))
     return b.equal(b.unsqueeze(before, 1), b.iota(groups))
+
+
+def _require_cover(b: Builder, offs: Tensor, size: int) -> None:
+    """That groups end in order, the last at the end: kernels leave places of no group unwritten."""
+    if not offs.shape[0]:
+        if size:
+            raise ShapeProblem(f"{size} places without a group")
+        return
+    before = b.concat([b.full((1,), 0, offs.dtype), b.slice(offs, 0, 0, -1)], 0)
+    stop_unless(b, b.not_(b.less(offs, before)))
+    stop_unless(b, b.equal(b.slice(offs, 0, -1), b.full((1,), size, offs.dtype)))
 
 
 def _grouped(b: Builder, x: Tensor, y: Tensor, offs: Tensor | None) -> Tensor:
