@@ -1,9 +1,10 @@
 """What right outputs are computed from is right: values above a wrong output are changed, and outputs looked at.
 
 Walking up from a wrong output, a value that no right output is computed from is *suspect*. One that right outputs are
-computed from is right, and the walk ends there, unless it may be a buffer of several tensors, of which one is wrong: it
-goes on above what only moves elements, combines them one by one, or passes them on between ranks. What the wrong output
-does not change with, neither is of interest: of a buffer of several tensors, only those are that it is made of.
+computed from, or may be and that the specification has, is right. The walk ends there, unless it may be a buffer of
+several tensors, of which one is wrong: it goes on above what only moves elements, combines them one by one, or passes
+them on between ranks. What the wrong output does not change with, is of no interest: of a buffer of several tensors,
+only those are that it is made of.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ NOBODY = Dependence((), frozenset(), frozenset(), frozenset())
 
 
 def dependence(matches: ValueMatches, right: Sequence[str]) -> Dependence:
-    """What the outputs that are ``right`` are computed from, above the wrong output of ``matches``, and what not. The
-    bound ``repair_suspects`` may end the walk early: what was not looked at is neither."""
+    """What the outputs that are ``right`` are computed from, above the wrong output of ``matches``, and what not. Where
+    the bound ``repair_suspects`` ends the walk early, nothing is suspect: the first such value may be further above."""
     replay = matches.replay
     if not right:
         return NOBODY
@@ -70,14 +71,19 @@ def dependence(matches: ValueMatches, right: Sequence[str]) -> Dependence:
             suspects.append(Class(matches.class_of[line[0]].target, line))
             push([one for place in line for one in reads(matches, place)])
             continue
+        if all(matches.aligned(place) is not None for place in line):
+            good += line
+            continue
         values = {place: matches.value(place) for place in line if matches.value(place).dtype.kind == "f"}
         if not values:
             continue
-        tried += 1
+        tried += len(line) > 1 or len(matches.job.implementation) == 1  # of one rank: one more of a line that counts
         if matches.effort.exceeds("repair_suspects", tried):
+            suspects.clear()  # the first of them may be further above
             break
         if replay.effort - before > _CHANGING:
             matches.effort.hit("repair_suspects")
+            suspects.clear()
             break
         changes = {place: v + np.cos(np.arange(v.size)).reshape(v.shape) for place, v in values.items()}
         affected = replay.affected(changes, [matches.output, *right])

@@ -43,7 +43,6 @@ _SCALES = (
     Scale(),
 )  # one seed after the other: what an epsilon does, small numbers show
 _FIRST = 6  # suspects at which simple changes are tried before others further up
-_SUSPECTING = 10_000  # nodes that are computed again to see whether right outputs depend on something
 _RIGHT = 4  # outputs that seem right and are looked at before more wrong ones
 _CONFIRMATIONS = 1  # more inputs that a change must repair
 
