@@ -85,14 +85,34 @@ def test_where_the_specification_needs_it_too(tmp_path: Path) -> None:
         ([0, 0, 6], Verdict.PROVED),
         ([2, 4, 5], Verdict.REFUTED),
         ([0, 0, 0], Verdict.REFUTED),
+        ([4, 2, 6], Verdict.REFUTED),
+        ([2, 4, 7], Verdict.REFUTED),
     ],
 )
 def test_ends_that_are_recorded(tmp_path: Path, ends: list[int], verdict: Verdict) -> None:
     """The last of them is known: rows after it are what was in memory."""
-    report = judged(tmp_path, program(*dense(ends)), program(grouped("ends"), ends=ends))
+    straight = sorted(min(end, ROWS) for end in ends)
+    report = judged(tmp_path, program(*dense(straight)), program(grouped("ends"), ends=ends))
     assert report.verdict is verdict, report.outputs
     if verdict is Verdict.REFUTED:
         assert report.counterexample is not None
+
+
+def cut(rows: int, *nodes: Any, **constants: list[int]) -> Any:
+    """A program without the rows of its result from ``rows`` on."""
+    whole = [node | {"name": "all"} if node["name"] == "y" else node for node in nodes]
+    return program(*whole, call("y", "aten.slice.Tensor", [ref("all"), 0, 0, rows], (rows, COLUMNS)), **constants)
+
+
+def test_rows_that_pad_the_last_group(tmp_path: Path) -> None:
+    """They are in no group, and left out afterwards, in either program."""
+    for k, (ours, theirs) in enumerate([(True, False), (False, True), (True, True)]):
+        folder = tmp_path / str(k)
+        folder.mkdir()
+        late = [grouped("ends", "product"), call("y", "aten.mul.Tensor", [ref("product"), 1.0], OUT)]
+        one = cut(4, *late, ends=[2, 2, 4]) if ours else cut(4, *dense([2, 2, 4]))
+        other = cut(4, grouped("ends"), ends=[2, 2, 4]) if theirs else cut(4, *dense([2, 2, 4]))
+        assert judged(folder, one, other).verdict is Verdict.PROVED
 
 
 def test_ends_that_anybody_gives(tmp_path: Path) -> None:

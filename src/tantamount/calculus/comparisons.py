@@ -85,15 +85,19 @@ def compare(
         )
     if (difference and difference[0].monomial) or len(difference) > 1:
         sign = signs.decided(store, op, difference, box)
+        if sign is None:
+            given, difference = difference, with_sign_of(store, difference)
+            sign = signs.decided(store, op, difference, box) if difference != given else None
         if sign is not None:
             store.fired["decided-comparisons"] += 1
             return constant(sign)
-        difference = with_sign_of(store, difference)
         if op == "less" and never_negative(store, difference, box):
             store.fired["decided-comparisons"] += 1
             return ZERO
         root = _even_root(difference)
-        if root is not None:  # c a^2 < 0, c = -1 (others are decided), and c a^2 == 0
+        if root is not None:  # c a^2 == 0; and c a^2 < 0, which is nowhere for c > 0
+            if op == "less" and difference[0].coefficient > 0:
+                return ZERO
             where = compare(store, "equal", root, ZERO, box, oriented=oriented)
             return where if op == "equal" else add(store, ONE, scale(where, -1))
         several = _with_maximum(store, difference, box, oriented) if op == "less" else None

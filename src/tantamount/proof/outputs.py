@@ -250,13 +250,14 @@ def _if_nothing_stops(
 def _held_whole(
     store: Store, job: Job, specification: SpecificationRun, run: RanksRun
 ) -> Callable[[Graph, str, str], bool]:
-    """The test whether every rank of a graph holds a tensor of the specification as a whole in one of its nodes."""
+    """The test whether every rank of a graph holds a tensor of the specification as a whole in one of its nodes, one
+    that is finite whatever the inputs are: where it is not, equal forms say nothing."""
 
     @cache
     def whole(path: int, ours: str, theirs: str) -> bool:
         value = specification.values.get(ours)
         ranks = [rank for rank, graph in enumerate(job.implementation) if id(graph) == path]
-        if not isinstance(value, Tensor):
+        if not isinstance(value, Tensor) or value.value.undefined is not None:
             return False
         held = [run.local(store, rank, theirs) for rank in ranks]
         return all(

@@ -87,7 +87,7 @@ def _flat(b: Builder, scale: Tensor) -> Tensor:
 @operator(
     "aten._grouped_mm.default",
     category=_CONTRACTION,
-    requires="its groups cover all rows, in order",
+    requires="its groups end in order, the last at the last row or before",
 )
 def grouped_mm(
     b: Builder,
@@ -108,21 +108,22 @@ def _members(b: Builder, offs: Tensor, groups: int, size: int) -> Tensor:
     """[i, g]: whether place i lies in group g, which is the number of groups that end at or before i."""
     if offs.shape != (groups,):
         raise ShapeProblem(f"ends {offs.type} of {groups} groups")
-    _require_cover(b, offs, size)
+    if groups:
+        before = b.concat([b.full((1,), 0, offs.dtype), b.slice(offs, 0, 0, -1)], 0)
+        stop_unless(b, b.not_(b.less(offs, before)))
+        stop_unless(b, b.not_(b.less(b.full((1,), size, offs.dtype), b.slice(offs, 0, -1))))
     place = b.iota(size, offs.dtype)
     before = b.sum(b.not_(b.less(b.unsqueeze(place, 1), offs)), (1,))
     return b.equal(b.unsqueeze(before, 1), b.iota(groups))
 
 
-def _require_cover(b: Builder, offs: Tensor, size: int) -> None:
-    """That groups end in order, the last at the end: kernels leave places of no group unwritten."""
-    if not offs.shape[0]:
-        if size:
-            raise ShapeProblem(f"{size} places without a group")
-        return
-    before = b.concat([b.full((1,), 0, offs.dtype), b.slice(offs, 0, 0, -1)], 0)
-    stop_unless(b, b.not_(b.less(offs, before)))
-    stop_unless(b, b.equal(b.slice(offs, 0, -1), b.full((1,), size, offs.dtype)))
+def _written(b: Builder, out: Tensor, offs: Tensor, dim: int) -> Tensor:
+    """``out``, undefined at places of ``dim`` that are in no group, which kernels leave unwritten."""
+    size, groups = out.shape[dim], offs.shape[0]
+    last = b.slice(offs, 0, -1) if groups else b.full((1,), 0, offs.dtype)
+    inside = b.cast(b.less(b.iota(size, offs.dtype), last), out.dtype)
+    hole = b.div(b.full((size,), 1, out.dtype), inside)
+    return b.add(out, b.reshape(b.sub(hole, hole), tuple(size if k == dim else 1 for k in range(out.rank))))
 
 
 def _grouped(b: Builder, x: Tensor, y: Tensor, offs: Tensor | None) -> Tensor:
@@ -134,10 +135,10 @@ def _grouped(b: Builder, x: Tensor, y: Tensor, offs: Tensor | None) -> Tensor:
         raise ShapeProblem(f"a grouped product of {x.type} and {y.type} without the ends of its groups")
     if (x.rank, y.rank) == (2, 3):
         members = b.cast(_members(b, offs, y.shape[0], x.shape[0]), x.dtype)
-        return b.contract("ij,gjk,ig->ik", x, y, members, choices=1)
+        return _written(b, b.contract("ij,gjk,ig->ik", x, y, members, choices=1), offs, 0)
     if (x.rank, y.rank) == (3, 2):
         members = b.cast(_members(b, offs, x.shape[0], y.shape[1]), x.dtype)
-        return b.contract("gij,jk,kg->ik", x, y, members, choices=1)
+        return _written(b, b.contract("gij,jk,kg->ik", x, y, members, choices=1), offs, 1)
     if (x.rank, y.rank) == (2, 2):
         members = b.cast(_members(b, offs, offs.shape[0] if offs.rank else 0, x.shape[1]), x.dtype)
         return b.contract("ij,jk,jg->gik", x, y, members, choices=1)

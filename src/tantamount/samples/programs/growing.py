@@ -24,6 +24,7 @@ __all__ = [
 ]  # fmt: skip
 
 _LARGE = 200.0  # beyond this, exponentials overflow in float64 and rounding blurs comparisons
+_ORDERING = ("sort", "argmax", "argsort", "ranks", "permutation", "largest places", "cumulative maxima")
 _REFUSED = (ShapeProblem, UserError, IntegerOverflow, Unsupported)
 
 
@@ -169,4 +170,4 @@ class _Careful(Reference):
 
 def _defined_for(step: Step, pool: Sequence[Tensor]) -> bool:
     """False for a step that orders rows with undefined elements: they have no order."""
-    return step.operator not in ("sort", "argmax") or not any(np.isnan(pool[k].value).any() for k in step.operands)
+    return step.operator not in _ORDERING or not any(np.isnan(pool[k].value).any() for k in step.operands)

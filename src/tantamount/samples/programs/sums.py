@@ -22,6 +22,12 @@ from tantamount.samples.programs.operands import (
     unary,
 )
 
+
+def whole(x: Tensor) -> bool:
+    """True for a tensor of integers."""
+    return x.dtype.kind is Kind.INT
+
+
 # ------------------------------------------------------------------------------------------------ reductions
 for _name, _weight in (("sum", 12), ("mean", 6), ("amax", 5)):
     op(_name, _weight, unary(is_number if _name != "mean" else is_float, some_dims))(method(_name))
@@ -82,6 +88,43 @@ def _(b: Builder, x: Tensor, d: int) -> Tensor:
     return aten(b, "aten.sort.default", x, d)[0]
 
 
+@op("argsort", 4, unary(lambda x: is_number(x) and x.rank > 0, any_dim))
+def _(b: Builder, x: Tensor, d: int) -> Tensor:
+    return aten(b, "aten.argsort.stable", x, stable=True, dim=d)
+
+
+@op("ranks", 2, unary(lambda x: is_number(x) and x.rank > 0, any_dim))
+def _(b: Builder, x: Tensor, d: int) -> Tensor:
+    order = aten(b, "aten.argsort.stable", x, stable=True, dim=d)
+    return aten(b, "aten.argsort.stable", order, stable=True, dim=d)
+
+
+@op("permutation", 3, unary(lambda x: is_number(x) and x.rank == 1))
+def _(b: Builder, x: Tensor) -> Tensor:
+    order = aten(b, "aten.argsort.stable", x, stable=True)
+    return b.cast(b.equal(b.unsqueeze(order, -1), b.iota(x.shape[0])), DType.FLOAT32)
+
+
+@op("largest places", 2, unary(lambda x: is_float(x) and x.rank > 0, any_dim))
+def _(b: Builder, x: Tensor, d: int) -> Tensor:
+    return aten(b, "aten.topk.default", x, (x.shape[d] + 1) // 2, d)[1]
+
+
+@op("pairs", 3, unary(lambda x: whole(x) and x.rank == 1))
+def _(b: Builder, x: Tensor) -> Tensor:
+    return b.cast(b.equal(b.unsqueeze(x, -1), x), DType.FLOAT32)
+
+
+@op("total", 4, unary(is_number))
+def _(b: Builder, x: Tensor) -> Tensor:
+    return b.sum(x, tuple(range(x.rank)))
+
+
+@op("cumulative maxima", 1, unary(lambda x: is_float(x) and x.rank > 0, any_dim))
+def _(b: Builder, x: Tensor, d: int) -> Tensor:
+    return aten(b, "aten.cummax.default", x, d)[0]
+
+
 # ------------------------------------------------------------------------------------------------ contractions
 def contraction_of(r: Random, pool: Pool) -> Any:
     """Two float operands and an ``einsum`` equation of theirs with random labels; ``None`` if there are none."""
@@ -129,11 +172,6 @@ def _(b: Builder, x: Tensor) -> Tensor:
 
 
 # ------------------------------------------------------------------------------------------------ indexing
-def whole(x: Tensor) -> bool:
-    """True for a tensor of integers."""
-    return x.dtype.kind is Kind.INT
-
-
 @op(
     "embedding",
     8,
