@@ -66,7 +66,7 @@ def blocks(matches: ValueMatches, c: Class) -> Iterator[Edit]:
                 whole, at = cut[place]
                 low, high = at.low + step, at.high + step
                 if low >= 0 and high <= whole.shape[at.dim]:
-                    value = np.asarray(np.take(whole, range(low, high), at.dim))
+                    value = np.asarray(np.take(whole, np.arange(low, high), at.dim))
                     changes |= {} if close(value, matches.value(place)) else {place: value}
             alone = [{place: value} for place, value in changes.items()] if len(changes) > 1 else []
             for some in [changes, *matches.effort.first("repair_members", alone)] if changes else ():

@@ -288,8 +288,7 @@ class Replay:
 
         def differs(rank: int, name: str) -> bool:
             before, after = self.held((rank, name)), environments[rank].get(name)
-            known = before is not None and isinstance(after, Tensor)
-            return known and not close(before, np.asarray(after.value))
+            return before is not None and isinstance(after, Tensor) and not close(before, np.asarray(after.value))
 
         return frozenset(one for one in outputs if any(differs(*place) for place in self.output_places(one)))
 
