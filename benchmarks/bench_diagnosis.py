@@ -62,7 +62,8 @@ FAMILIES: dict[str, tuple[Path, ...]] = {
     "transformers": (SHARED / "hf_llama_tp2_train",),
     "torchtitan-like": (
         EXAMPLES / "fsdp2_tensor_parallel.py", EXAMPLES / "training_step.py", EXAMPLES / "tensor_parallel.py",
-        EXAMPLES / "sequence_parallel.py", EXAMPLES / "loss_parallel.py",
+        EXAMPLES / "sequence_parallel.py", EXAMPLES / "loss_parallel.py", EXAMPLES / "fsdp2.py", EXAMPLES / "hsdp.py",
+        EXAMPLES / "data_parallel.py", Path(__file__).with_name("eight_layers.py"),
     ),
     "JAX": (EXAMPLES / "jax_shard_map.py", EXAMPLES / "jax_sharding.py"),
     "vLLM": (SHARED / "qwen2_tp2",),
@@ -109,7 +110,7 @@ class Row:
 
 
 _ATTEMPTS = [name for name in vars(Values) if name in (
-    "_factor", "_rows", "_addend", "_summands", "_operator", "_by_operand", "_unreached", "_integers",
+    "_beside", "_rows", "_addend", "_summands", "_operator", "_by_operand", "_unreached",
     "_chosen", "_by_window", "_zero",
 )] + ["_attribute"]  # fmt: skip
 

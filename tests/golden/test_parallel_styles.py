@@ -21,7 +21,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 # that is right (if one is)
 TWINS = {
     "megatron_linear": ("linear(self.copy.apply(x)", "a sum over tp is missing", "grad norm.weight", "output"),
-    "tensor_parallel": (".view(batch, length, self.heads, -1)", "q.weight stands where", "output", None),
+    "tensor_parallel": (".view(batch, length, self.heads, -1)", "where the specification's view_1", "output", None),
     "sequence_parallel": ("self.norm(x)", "a sum over tp is missing", "grad norm.weight", "grad up.weight"),
     "dropout_tensor_parallel": ("self.dropout(y)", "bernoulli is needed", "output", None),
     "loss_parallel": ("each = nn.functional.cross_entropy", "without head.weight[16:32]", "grad head.weight", None),

@@ -16,7 +16,8 @@ import numpy as np
 from tantamount.effort import Effort
 from tantamount.ir.layouts import layouts
 from tantamount.ir.mesh import Mesh
-from tantamount.ir.relation_types import local_box
+from tantamount.ir.relation import Shard
+from tantamount.ir.relation_types import box_at
 from tantamount.semantics.reference import Array
 
 __all__ = ["Box", "Parts", "close", "cut", "direction", "fingerprint", "placements", "rows_of", "windows"]
@@ -75,6 +76,7 @@ def direction(value: Array) -> tuple[tuple[str, ...], float] | None:
     if ordinary and largest > _HUGE * ordinary:  # beside masked elements the others say nothing
         rest = _weights(flat.size) @ np.clip(flat, -_HUGE * ordinary, _HUGE * ordinary)
         key += tuple(f"{x / rest[0]:.{_DIGITS}e}" for x in rest[1:]) if rest[0] else ()
+        key += (f"{rest[0] / scale:.{_DIGITS}e}",)  # twice the others beside the same masked ones is no multiple
     return key, scale
 
 
@@ -131,10 +133,15 @@ def cut(value: Array, box: Box) -> Array:
 
 def placements(whole: Array, shape: tuple[int, ...], mesh: Mesh) -> Iterator[tuple[Sequence[Box], Sequence[Array]]]:
     """Layouts of DTensor under which every rank holds a tensor of a shape: which part of the whole it holds, and its
-    values."""
+    values. Axes that cut one dimension do so in the order of the mesh, or the other way round (FSDP2 cuts what tensor
+    parallelism has cut)."""
     for chosen in layouts(whole.shape, mesh.sizes, local=shape):
-        boxes = [local_box(whole.shape, chosen, mesh, rank) for rank in range(mesh.world_size)]
-        yield boxes, [cut(whole, box) for box in boxes]
+        dims = [one.dim for one in chosen if isinstance(one, Shard)]
+        orders = [slice(None), slice(None, None, -1)] if len(set(dims)) < len(dims) else [slice(None)]
+        for order in orders:
+            at = [mesh.coordinates(rank)[order] for rank in range(mesh.world_size)]
+            boxes = [box_at(whole.shape, chosen[order], mesh.sizes[order], here) for here in at]
+            yield boxes, [cut(whole, box) for box in boxes]
 
 
 class Parts(Generic[P]):

@@ -40,6 +40,7 @@ class Attributes(Names):
         right = bool(found) and self._repairs(instead)
         if not right:  # more may be wrong: then what is right by these numbers alone is said
             found = [one for one in found if self._lands(one.place, instead[one.place])]
+            found = found if found and self._harmless({one.place: instead[one.place] for one in found}) else []
         if not right and not any(list(references(self.node(one.place))) for one in found):
             return None
         # what is computed from nothing says how much there is, the others what is done with it
@@ -70,6 +71,16 @@ class Attributes(Names):
         """True if the output is right once these nodes stand in the place of those of the implementation."""
         try:
             return not any(self.matches.replay.wrong(self._outputs(), instead=instead).values())
+        except TantamountError:
+            return False
+
+    def _harmless(self, instead: Mapping[Place, Node]) -> bool:
+        """True if no output that is right is wrong once these nodes stand in the place of those of the
+        implementation."""
+        try:
+            before = self.matches.replay.wrong(self._outputs())
+            right = [name for name, count in before.items() if not count]
+            return not right or not any(self.matches.replay.wrong(right, instead=instead).values())
         except TantamountError:
             return False
 

@@ -13,15 +13,17 @@ from math import factorial
 
 import numpy as np
 
-from tantamount.correspond.values import Box, close, placements, windows
+from tantamount.correspond.values import Box, close, cut, placements, windows
 from tantamount.diagnosis.classes import Class, Origin
+from tantamount.diagnosis.locate import reads
 from tantamount.diagnosis.replay import Changes, Place, typed
 from tantamount.diagnosis.value_matches import Part, Slot, ValueMatches, argument_at, renamed, summable, with_number
 from tantamount.ir.graph import Ref, references
 from tantamount.semantics.reference import Array
 
 __all__ = [
-    "Edit", "EditKind", "averaged", "bypassed", "from_peers", "functions", "layouts", "likened", "literals", "maximal",
+    "Edit", "EditKind", "averaged", "bypassed",
+    "from_peers", "functions", "layouts", "likened", "literals", "maximal",
     "once", "operands", "permuted", "replaced", "replacements", "scaled", "summed", "totals",
 ]  # fmt: skip
 
@@ -43,6 +45,7 @@ class EditKind(Enum):
     VALUE = "the result is the part ``wanted``"
     LIKE = "the same, of tensors that the same operator makes"
     FUNCTION = "the operator is ``target``, of the same operands"
+    BLOCK = "another block of the same size is cut out of the operand"
     ONCE = "the operand number ``position`` is added on one rank along ``axis`` only: a share of it on each"
 
 
@@ -119,7 +122,9 @@ def _operand(matches: ValueMatches, place: Place, k: int) -> Array:
 def literals(matches: ValueMatches, c: Class) -> Iterator[Edit]:
     """Another number among the arguments: one that the specification has, one more or less, some ranks' worth."""
     first = matches.node(c.first)
-    if any(close(_operand(matches, c.first, k), matches.value(c.first)) for k in range(len(list(references(first))))):
+    neutral = any(close(_operand(matches, c.first, k), matches.value(c.first)) for k, _ in enumerate(references(first)))
+    numbers = [matches.number_at(c.first, slot) for slot in matches.slots(c.first)]
+    if neutral and not (matches.facts(c.first).scale == 1 and 1 in numbers and matches.other_number(c.first)):
         return  # adds 0, multiplies by 1: the number is not there for its value
     for slot in matches.slots(c.first):
         values = {place: matches.number_at(place, slot) for place in c.places}
@@ -313,10 +318,27 @@ def _reduced(matches: ValueMatches, c: Class, kind: EditKind, reduction: Callabl
             values = [matches.value(place) for place in members]
             if summable(values):
                 total = np.asarray(reduction(np.stack(values), axis=0))
-                if matches.is_part(total) is not None and not any(close(total, v) for v in values):
+                known = matches.is_part(total) is not None or matches.share(members[0], total) is not None
+                known = known or (kind is EditKind.MAXIMUM and _is_maximum(matches, members[0]))
+                if known and kind is EditKind.MAXIMUM:  # one rank may have them all
+                    changes |= dict.fromkeys(members, total)
+                elif known and not any(close(total, v) for v in values):
                     changes |= {place: total for place in members if not close(total, matches.value(place))}
         if changes:
             yield Edit(kind, tuple(changes), changes, axis=axis)
+
+
+def _is_maximum(matches: ValueMatches, place: Place) -> bool:
+    """True if a value is the maximum along a dimension of something that is read there, also if that is one of several
+    results."""
+    if matches.facts(place).reduction == "max":
+        return True
+    mine = matches.value(place).reshape(-1)
+    if matches.node(place).target != "getitem":
+        return False
+    read = [matches.value(one) for one in reads(matches, place)]
+    several = (np.max(x, axis=k).reshape(-1) for x in read if x.size > mine.size for k in range(x.ndim))
+    return any(np.array_equal(one, mine) for one in several)
 
 
 def scaled(matches: ValueMatches, c: Class) -> Iterator[Edit]:
@@ -476,9 +498,18 @@ def layouts(
     shape = matches.value(places[0]).shape
     mesh = matches.job.mesh
     if mesh.world_size > 1:
+        same = [_same_part(matches, place, whole) for place in places]
+        if all(row is not None for row in same):
+            yield same
         everything = tuple((0, n) for n in whole.shape)
-        for boxes, parts in placements(whole, shape, mesh):
-            yield [(None if boxes[rank] == everything else boxes[rank], parts[rank]) for rank, _ in places]
+        for one in (shape, *matches.seen_as.get(shape, ())):
+            found = False
+            for boxes, parts in placements(whole, one, mesh):
+                found = True
+                boxed = [None if box == everything else box for box in boxes]
+                yield [(boxed[rank], parts[rank].reshape(shape)) for rank, _ in places]
+            if found:
+                return
         return
     pieces = list(windows(matches.effort, whole, shape))
     count, total = len(pieces), len(places)
@@ -494,6 +525,15 @@ def layouts(
             orders |= {tuple(w if j == i else -1 for j in range(total)): None for w in range(min(count, members))}
     for order in orders:
         yield [None if k < 0 else pieces[k] for k in order]
+
+
+def _same_part(matches: ValueMatches, place: Place, whole: Array) -> tuple[Box | None, Array] | None:
+    """The block of a tensor that a place has of another one of its shape: the same rows, those of a microbatch say."""
+    part = matches.aligned(place)
+    held = None if part is None else matches.replay.wanted(part[0])
+    if part is None or part[1] is None or held is None or held.shape != whole.shape or len(part[1]) != whole.ndim:
+        return None
+    return part[1], cut(whole, part[1]).reshape(matches.value(place).shape)
 
 
 def _changed(matches: ValueMatches, rows: Sequence[tuple[Place, str, Box | None, Array]]) -> Assigned:

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import islice, permutations
-from typing import NamedTuple
-
-import numpy as np
 
 from tantamount.correspond.values import close
+from tantamount.diagnosis.blocks import Span, span
 from tantamount.diagnosis.edits import Edit, EditKind
 from tantamount.diagnosis.hints import NO_HINT, Hint, Line, cut_at, passed_on, reading
 from tantamount.diagnosis.locate import whole_reads
@@ -68,51 +66,27 @@ def _another(matches: ValueMatches, edit: Edit) -> Iterator[tuple[str, Line]]:
             yield f"{node.name} instead of {first[1]}", passed_on(node.name)
 
 
-class _Span(NamedTuple):
-    dim: int
-    low: int
-    high: int
-
-
 def _positions(matches: ValueMatches, edit: Edit, job: Job) -> Iterator[tuple[str, Line]]:
     """The same tensor cut elsewhere, alike on all ranks."""
     if not all(matches.facts(place).piece and matches.node(place).target != "getitem" for place in edit.places):
         return
-    found: set[tuple[_Span, _Span]] = set()
+    found: set[tuple[Span, Span]] = set()
     for place in edit.places:
         refs = list(references(matches.node(place)))
         whole = matches.value((place[0], refs[0]))
-        old, new = (_span(matches, whole, part) for part in (matches.value(place), edit.changes[place]))
+        old, new = (span(matches, whole, part) for part in (matches.value(place), edit.changes[place]))
         if old is None or new is None or old.dim != new.dim:
             return
         type_ = job.implementation[place[0]].by_name[refs[0]].type
         size = whole.shape[new.dim] if type_ is None else type_.shape[new.dim]
         if any(x * size % whole.shape[new.dim] for x in (*old[1:], *new[1:])):
             return
-        at = [_Span(s.dim, *(x * size // whole.shape[new.dim] for x in s[1:])) for s in (old, new)]
+        at = [Span(s.dim, *(x * size // whole.shape[new.dim] for x in s[1:])) for s in (old, new)]
         found.add((at[0], at[1]))
     if len(found) == 1:
         ((old, new),) = found
         along = f" along dimension {new.dim}"
         yield f"{new.low}:{new.high} instead of {old.low}:{old.high}{along} in {edit.places[0][1]}", cut_at(*new)
-
-
-def _span(matches: ValueMatches, whole: Array, part: Array) -> _Span | None:
-    """The place of a part in a tensor of as many dimensions, of which it is shorter in one."""
-    if whole.ndim != part.ndim:
-        return None
-    dims = [k for k, (n, m) in enumerate(zip(whole.shape, part.shape, strict=True)) if n != m]
-    if len(dims) != 1:
-        return None
-    (dim,) = dims
-    if matches.effort.exceeds("repair_positions", whole.shape[dim] - part.shape[dim]):
-        return None
-    moved, wanted = np.moveaxis(whole, dim, 0), np.moveaxis(part, dim, 0)
-    count = len(wanted)
-    for low in range(len(moved) - count + 1):
-        if np.array_equal(moved[low], wanted[0]) and np.array_equal(moved[low : low + count], wanted):
-            return _Span(dim, low, low + count)
-    return None
 
 
 def _operand(matches: ValueMatches, edit: Edit) -> Iterator[tuple[str, Line]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from tantamount.correspond.values import rows_of
 from tantamount.diagnosis import edits
+from tantamount.diagnosis.blocks import blocks
 from tantamount.diagnosis.classes import Class
 from tantamount.diagnosis.edits import Edit, EditKind
 from tantamount.diagnosis.naming import Account
@@ -59,8 +60,7 @@ def again(matches: ValueMatches, edit: Edit, c: Class) -> Edit | None:
     row = KINDS[edit.kind]
     if row.again is not None:
         return row.again(matches, edit)
-    same = next((one for one in matches.classes if one.places == c.places), None)
-    found = () if same is None else edits_of(matches, same, (edit.kind,))
+    found = edits_of(matches, c, (edit.kind,))
     return next((one for one in found if one.signature == edit.signature), None)
 
 
@@ -121,6 +121,10 @@ def _of_an_operand(matches: ValueMatches, edit: Edit, c: Class) -> int:
 
 def _of_a_reduction(matches: ValueMatches, edit: Edit, c: Class) -> int:
     return 6 if _summed(matches, c) else 1
+
+
+def _of_a_maximum(matches: ValueMatches, edit: Edit, c: Class) -> int:
+    return 1  # what is subtracted from the logits is no summand
 
 
 def _of_a_value(matches: ValueMatches, edit: Edit, c: Class) -> int:
@@ -187,13 +191,14 @@ KINDS: Mapping[EditKind, Row] = {
     EditKind.SCALE: Row(edits.scaled, _of_a_factor, Words.scale),
     EditKind.SUM: Row(edits.summed, _of_a_reduction, Words.sum),
     EditKind.MEAN: Row(edits.averaged, _of_a_reduction, Words.mean),
-    EditKind.MAXIMUM: Row(edits.maximal, _of_a_reduction, Words.maximum),
+    EditKind.MAXIMUM: Row(edits.maximal, _of_a_maximum, Words.maximum),
     EditKind.TOTAL: Row(edits.totals, _of_a_total, Words.total),
     EditKind.ORDER: Row(edits.permuted, _of_an_order, Words.order),
     EditKind.PEER: Row(edits.from_peers, _of_a_peer, Words.peer),
     EditKind.OPERAND: Row(edits.operands, _of_an_operand, Words.operand),
     EditKind.VALUE: Row(edits.replaced, _of_a_value, Words.value, calls=False, again=_same_parts),
     EditKind.LIKE: Row(edits.likened, _of_a_value, Words.value, calls=False, again=_same_parts),
+    EditKind.BLOCK: Row(blocks, _of_an_order, Words.block),
     EditKind.ONCE: Row(edits.once, _of_what_is_added, Words.once),
     EditKind.FUNCTION: Row(edits.functions, _of_a_function, Words.function),
 }

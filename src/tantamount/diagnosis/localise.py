@@ -14,6 +14,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from tantamount.calculus.compare import Difference, equal
 from tantamount.calculus.forms import Form, reshape
 from tantamount.calculus.terms import Polynomial
@@ -54,6 +56,13 @@ def find_mismatch(
     for every failing output that comes of a missing reduction, by name, where. ``plan`` executes both programs;
     ``seconds`` of CPU time may be taken beyond the bound ``repair_seconds``. Forms are compared for ``patience``
     CPU seconds at most (``None``: no bound); then what values say must do, and the proof may not be asked for more."""
+    with np.errstate(all="ignore"):  # the values of wrong programs may be infinite, or no numbers
+        return _found(proof, failing, plan, seconds, patience)
+
+
+def _found(
+    proof: Proof, failing: Sequence[OutputReport], plan: Plan | None, seconds: float, patience: float | None
+) -> tuple[Mismatch | None, Mapping[str, str]]:
     nodes = {output.name: output.node for output in proof.job.specification.outputs}
     search = _Search(proof)
     refuted = [report.name for report in failing if report.verdict is Verdict.REFUTED]
@@ -85,7 +94,9 @@ def find_mismatch(
             told = replace(told, hint=NO_HINT)
     first = search.repaired(told, nodes, failing) if told is not None and told.sure else None
     reductions: dict[str, str] = {}
-    done = repair.repaired if repair is not None and first is not None else ()
+    done: Sequence[str] = repair.repaired if repair is not None and first is not None else ()
+    if repair is not None and repair.right and first is not None:
+        done = [report.name for report in failing]  # nothing else is wrong
     if first is not None and first.kind == "unreduced":
         reductions = dict.fromkeys(done, first.difference)
     try:

@@ -11,7 +11,7 @@ or is made by the operator of a specification tensor that is missing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 
 from tantamount.diagnosis.replay import Place
@@ -32,7 +32,8 @@ class Location:
     ``boundary``   correspond, and are read by the frontier, or are moved there
     ``beside``     correspond, and are read by the rest of the apart, or are moved there
     ``scalings``   of the apart: numbers and reductions just above an output that is a multiple of what it should be;
-                   then multiples of something that nothing read there is the same multiple of
+                   then multiples of something that nothing read there is the same multiple of; where such an output
+                   is, what has a number that the specification has nowhere in that operator
     ``silent``     of boundary and beside, what no input decides, and what that is made of
     ``twins``      correspond, and are made by an operator that also makes one of ``missing``
     ``missing``    tensors of the specification that nothing corresponds to, though something does to all they are
@@ -51,9 +52,25 @@ class Location:
     missing: tuple[str, ...]
 
 
-def locate(matches: ValueMatches, wrong: Iterable[Place], output: str, any_order: bool = False) -> Location:
+def locate(
+    matches: ValueMatches,
+    wrong: Iterable[Place],
+    output: str,
+    right: Set[Place] = frozenset(),
+    factors: Set[float] = frozenset(),
+    aside: Set[Place] = frozenset(),
+    any_order: bool = False,
+) -> Location:
     """The location at which the two sides part, above some wrong places; ``output`` is the specification's node that
-    they should be. ``any_order``: what has the elements of a tensor in another order corresponds to it."""
+    they should be. What is known to be ``right`` corresponds, and so do multiples by one of some ``factors``; on
+    what is ``aside`` they do not depend. ``any_order``: what has the elements of a tensor in another order
+    corresponds to it."""
+
+    def known_to(matches: ValueMatches, place: Place) -> bool:
+        if place in right or corresponds(matches, place, any_order) or matches.share(place) is not None:
+            return True
+        return bool(factors) and _factor(matches, place) in factors
+
     number = {place: k for k, c in enumerate(matches.classes) for place in c.places}
     apart: dict[Place, None] = {}
     frontier: set[int] = set()
@@ -66,29 +83,31 @@ def locate(matches: ValueMatches, wrong: Iterable[Place], output: str, any_order
         if place in apart or place not in number:
             continue
         apart[place] = None
-        read = reads(matches, place)
-        open_ = [one for one in read if not corresponds(matches, one, any_order)]
+        read = [one for one in reads(matches, place) if one not in aside]
+        open_ = [one for one in read if not known_to(matches, one)]
         pending.extend(open_)
         known = [one for one in read if one in number and one not in open_]
         first = not any(matches.value(one).dtype.kind == "f" for one in open_)
         if first:  # masks and indices differ between right programs as well
             frontier.add(number[place])
         for one in known:
-            moved = _moved(matches, one, any_order)
+            moved = _moved(matches, one, known_to)
             (boundary if first else beside).update(number[m] for m in moved if m in number)
-            pending.extend(m for m in moved if not corresponds(matches, m, any_order))
+            pending.extend(m for m in moved if not known_to(matches, m))
     summands = _summands(matches, number, boundary | beside | {number[place] for place in ends})
     silent = _silent(matches, number, boundary | beside)
     several = [end for end in ends if _factor(matches, end) is not None or _is_multiple(matches, end)]
     scalings = [place for end in several for place in _scaled(matches, end, apart)]
     scalings += sorted((place for place in apart if _scales(matches, place)), key=number.__getitem__)
-    missing = _missing(matches, output, any_order)
+    scalings += [c.first for c in matches.classes if several and matches.other_number(c.first)]
+    made = _multiplied(matches, factors) if factors or matches.averaged else frozenset[str]()
+    missing = _missing(matches, output, made, any_order)
     targets = {matches.job.specification.by_name[name].target for name in missing}
     above = {number[place] for place in matches.replay.above(apart) if place in number}
     here = {number[place] for place in apart}
     twins = {k for k in above - here - boundary - beside if matches.classes[k].target in targets}
     moving = {k for k in frontier if matches.facts(matches.classes[k].first).layout}
-    moved_there = [one for end in ends for one in _parts_above(matches, end)]
+    moved_there = [one for end in ends for one in _parts_above(matches, end, known_to)]
     return Location(
         ends=tuple(sorted({number[one] for one in moved_there if one in number})),
         frontier=(*sorted(frontier - moving), *sorted(moving)),  # right programs move elements in other ways, too
@@ -101,6 +120,9 @@ def locate(matches: ValueMatches, wrong: Iterable[Place], output: str, any_order
         twins=tuple(sorted(twins)),
         missing=missing,
     )
+
+
+Known = Callable[[ValueMatches, Place], bool]
 
 
 def corresponds(matches: ValueMatches, place: Place, any_order: bool = False) -> bool:
@@ -191,7 +213,7 @@ def reads(matches: ValueMatches, place: Place) -> list[Place]:
     return list(found)
 
 
-def _moved(matches: ValueMatches, place: Place, any_order: bool = False) -> list[Place]:
+def _moved(matches: ValueMatches, place: Place, corresponds: Known) -> list[Place]:
     """The place, and those above it from which its elements only moved there, up to what corresponds to nothing."""
     found = [place]
     for _ in range(matches.effort.bounds.repair_chain):
@@ -201,16 +223,16 @@ def _moved(matches: ValueMatches, place: Place, any_order: bool = False) -> list
             break
         place = above[0]
         found.append(place)
-        if not corresponds(matches, place, any_order):
+        if not corresponds(matches, place):
             break
     return found
 
 
-def _parts_above(matches: ValueMatches, end: Place) -> list[Place]:
+def _parts_above(matches: ValueMatches, end: Place, corresponds: Known) -> list[Place]:
     """A wrong output and those above it from which its elements only moved there, as long as they are parts of
     tensors: buffers of several tensors are not."""
     found: list[Place] = []
-    for one in _moved(matches, end):
+    for one in _moved(matches, end, corresponds):
         if matches.aligned(one) is None:
             break
         found.append(one)
@@ -227,9 +249,22 @@ def whole_reads(graph: Graph, node: Node) -> list[str]:
     return found
 
 
-def _missing(matches: ValueMatches, output: str, any_order: bool) -> tuple[str, ...]:
+def _multiplied(matches: ValueMatches, factors: Set[float]) -> frozenset[str]:
+    """The specification's tensors of whose parts the implementation has one of some multiples."""
+    found: set[str] = set()
+    for c in matches.classes:
+        for place in c.places:
+            if matches.aligned(place) is None and matches.value(place).size > 1:
+                parts = matches.multiples(matches.value(place)) if factors else ()
+                found.update(part[0] for part, factor in parts if round(factor, 6) in factors)
+                share = matches.share(place)
+                found.update(() if share is None else (share[0],))
+    return frozenset(found)
+
+
+def _missing(matches: ValueMatches, output: str, made: Set[str], any_order: bool) -> tuple[str, ...]:
     """Specification tensors above one, reached through such that nothing corresponds to, whose operands all have
-    something that corresponds to them."""
+    something that corresponds to them; to those ``made`` multiples do."""
     graph = matches.job.specification
     order = {node.name: k for k, node in enumerate(graph.nodes)}
     found: set[str] = set()
@@ -241,7 +276,7 @@ def _missing(matches: ValueMatches, output: str, any_order: bool) -> tuple[str, 
             continue
         seen.add(name)
         read = whole_reads(graph, graph.by_name[name])
-        open_ = [ref for ref in read if not _known(matches, ref, any_order)]
+        open_ = [ref for ref in read if ref not in made and not _known(matches, ref, any_order)]
         pending.extend(open_)
         if not open_ and graph.by_name[name].op == "call":
             found.add(name)

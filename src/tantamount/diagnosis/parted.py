@@ -23,12 +23,19 @@ __all__ = ["Parted", "first_value", "unrepaired"]
 
 @dataclass(frozen=True)
 class Parted:
-    """The values of both programs, and where they part above the first wrong output. ``suspects``: of the classes that
-    do not correspond, those that no right output depends on."""
+    """The values of both programs, and where they part above the first wrong output. ``suspects``: what no right output
+    is computed from, each a node on all ranks; first what does not correspond."""
 
     matches: ValueMatches
     location: Location
-    suspects: tuple[int, ...]
+    suspects: tuple[Class, ...]
+
+    @cached_property
+    def suspected(self) -> tuple[int, ...]:
+        """The classes of the suspects that do not correspond, by number."""
+        number = {place: k for k, c in enumerate(self.matches.classes) for place in c.places}
+        found = dict.fromkeys(number[c.first] for c in self.suspects)
+        return tuple(k for k in found if k in set(self.location.apart))
 
     def begins_at(self, name: str) -> bool:
         """True if the two sides part at the node ``name`` of some rank: everything that it reads corresponds, but for
@@ -43,7 +50,7 @@ class Parted:
         """True if a class is where the two sides part, or computes, and only movements lie between; ``number`` has that
         of each class."""
         matches, first = self.matches, self.first
-        doubtful = set(self.suspects or self.location.apart)  # what right outputs depend on is right
+        doubtful = set(self.suspected or self.location.apart)  # what right outputs depend on is right
         pending, reached = [c], set[int]()
         while pending:
             one = pending.pop()
@@ -104,7 +111,7 @@ class Parted:
             if not self.matches.facts(place).layout:
                 frontier = early
                 break
-        return frontier & set(self.suspects) or set(self.suspects[:1]) or frontier
+        return frontier & set(self.suspected) or set(self.suspected[:1]) or frontier
 
 
 def unrepaired(parted: Parted) -> Account | None:
@@ -163,7 +170,11 @@ def _first(parted: Parted) -> Place | None:
             continue
         moves = matches.facts(place).layout and c.target not in targets
         best = (moves, number) if best is None else min(best, (moves, number))
-    return None if best is None else parted.place(best[1])
+    if best is None:
+        return None
+    found = matches.classes[best[1]]
+    suspects = [c.first for c in parted.suspects if matches.class_of[c.first] == found]
+    return suspects[0] if suspects else parted.place(best[1])
 
 
 def of_nothing(matches: ValueMatches, location: Location) -> Place | None:
@@ -179,7 +190,7 @@ def of_nothing(matches: ValueMatches, location: Location) -> Place | None:
                 tried.add(one)
                 if matches.effort.exceeds("repair_suspects", len(tried)):
                     return None
-                if matches.replay.affects({one: matches.value(one) + 1.0}, matches.output):
+                if matches.replay.affected({one: matches.value(one) + 1.0}, [matches.output]):
                     return one
     return None
 

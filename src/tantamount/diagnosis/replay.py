@@ -186,6 +186,10 @@ class Replay:
         """Everything that these places depend on, they included. Across messages: everything."""
         return set(self.order) if self.messages else _closure(places, self.operands)
 
+    def cone(self, output: str) -> set[Place]:
+        """Everything that an output depends on."""
+        return self.above(self.output_places(output))
+
     def below(self, places: Iterable[Place]) -> set[Place]:
         """Everything that depends on these places, they included. Across messages: everything."""
         return set(self.order) if self.messages else _closure(places, self.readers)
@@ -274,17 +278,19 @@ class Replay:
             for place, value in found.items()
         )
 
-    def affects(self, changes: Changes, output: str) -> bool:
-        """True if an output has other values, right or wrong, once values are changed; or cannot be computed then."""
+    def affected(self, changes: Changes, outputs: Sequence[str]) -> frozenset[str]:
+        """Those of some outputs that have other values, right or wrong, once values are changed; all of them where
+        they cannot be computed then."""
         try:
-            environments = self._changed(changes, {}, [output])
+            environments = self._changed(changes, {}, outputs)
         except TantamountError:
-            return True
-        for rank, name in self.output_places(output):
+            return frozenset(outputs)
+
+        def differs(rank: int, name: str) -> bool:
             before, after = self.held((rank, name)), environments[rank].get(name)
-            if before is not None and isinstance(after, Tensor) and not close(before, np.asarray(after.value)):
-                return True
-        return False
+            return before is not None and isinstance(after, Tensor) and not close(before, np.asarray(after.value))
+
+        return frozenset(one for one in outputs if any(differs(*place) for place in self.output_places(one)))
 
     def _near(self, changes: Changes, count: int) -> set[Place]:
         """The first places below some, by their positions in the graphs, all members of a collective at once."""

@@ -17,6 +17,7 @@ import numpy as np
 
 from tantamount.correspond.values import close
 from tantamount.diagnosis.classes import Class
+from tantamount.diagnosis.dependence import Dependence, dependence
 from tantamount.diagnosis.edits import Edit, EditKind, replacements
 from tantamount.diagnosis.kinds import GOOD, again, edits_of, moves, weight
 from tantamount.diagnosis.locate import Location, locate, reads
@@ -42,7 +43,6 @@ _SCALES = (
     Scale(),
 )  # one seed after the other: what an epsilon does, small numbers show
 _FIRST = 6  # suspects at which simple changes are tried before others further up
-_SUSPECTING = 10_000  # nodes that are computed again to see whether right outputs depend on something
 _RIGHT = 4  # outputs that seem right and are looked at before more wrong ones
 _CONFIRMATIONS = 1  # more inputs that a change must repair
 
@@ -76,7 +76,8 @@ def find_repairs(plan: Plan, outputs: Sequence[str], seconds: float = 0.0) -> It
     names = [name for name in dict.fromkeys(names) if _checkable(plan, name)]
     seeds = range(_FIRST_SEED, _FIRST_SEED + effort.bounds.repair_inputs)
     budget = _budget(plan, seconds)
-    start = _start(plan, names, [(seed, _SCALES[k % len(_SCALES)]) for k, seed in enumerate(seeds)])
+    checkable = [name for name in every if _checkable(plan, name)]
+    start = _start(plan, names, [(seed, _SCALES[k % len(_SCALES)]) for k, seed in enumerate(seeds)], checkable)
     if start is None:
         effort.hit("repair_inputs")
         return
@@ -84,15 +85,15 @@ def find_repairs(plan: Plan, outputs: Sequence[str], seconds: float = 0.0) -> It
     found = _accepted(start, _first_passes(start), effort, budget, tried)
     nearest = None if found else _nearest(start, budget)
     if not _enough(start, found):
-        found += _accepted(start, _passes(start.matches, start.location), effort, budget, tried)
+        found += _accepted(start, _passes(start), effort, budget, tried)
     found = sorted(_placed(start, found), key=lambda one: one.cost)
     if found:
-        found[0] = _hoisted(start, found[0], budget)
+        found[0] = _widened(start, _hoisted(start, found[0], budget))
     for candidate in effort.first("repair_outputs", found):
         repeated = [_again(plan, names, candidate, seed, start.scale) for seed in seeds[-_CONFIRMATIONS:]]
         if None not in repeated:
             rest = [name for name in every if name not in names and _checkable(plan, name)]
-            right = all(repeated) and _right(start, candidate.edit, rest, candidate.repaired)
+            right = all(repeated) and _all_right(start, candidate.edit, rest, candidate.repaired)
             yield Repair(candidate.edit, candidate.c, candidate.repaired, start.matches, right)
             break
     if nearest is not None:
@@ -158,6 +159,7 @@ class _Start:
     matches: ValueMatches
     wrong: dict[str, int]
     scale: Scale
+    right: tuple[str, ...] = ()
 
     @property
     def failing(self) -> list[str]:
@@ -167,6 +169,20 @@ class _Start:
     def ends(self) -> frozenset[Place]:
         """The nodes of wrong outputs."""
         return frozenset(place for name in self.failing for place in self.matches.replay.output_places(name))
+
+    @cached_property
+    def number(self) -> Mapping[Place, int]:
+        """The number of the class of every place."""
+        return {place: k for k, c in enumerate(self.matches.classes) for place in c.places}
+
+    def numbered(self, numbers: Sequence[int]) -> list[Class]:
+        """The classes of some numbers."""
+        return [self.matches.classes[number] for number in numbers]
+
+    @cached_property
+    def dependence(self) -> Dependence:
+        """What right outputs are computed from, above the first failing output."""
+        return dependence(self.matches, self.right)
 
     @cached_property
     def location(self) -> Location:
@@ -180,41 +196,16 @@ class _Start:
         return self._located(True) if self.matches.job.mesh.world_size == 1 else self.location
 
     def _located(self, any_order: bool) -> Location:
-        replay, first = self.matches.replay, self.failing[0]
-        node = next(output.node for output in self.matches.job.specification.outputs if output.name == first)
-        return locate(self.matches, replay.output_places(first), node, any_order)
+        matches, known = self.matches, self.dependence
+        places = matches.replay.output_places(matches.output)
+        return locate(matches, places, matches.end, known.right, known.factors, known.aside, any_order)
 
     @cached_property
-    def suspects(self) -> tuple[int, ...]:
-        """Of the classes that do not correspond, those that no right output depends on, in order: other values there
-        leave all that is right as it is. None if right outputs depend on none of them, or there are none."""
-        matches, right = self.matches, [name for name, count in self.wrong.items() if not count]
-        if not right:
-            return ()
-        replay = matches.replay
-        above = replay.above(place for name in right for place in replay.output_places(name))
-        found: list[int] = []
-        tried, before = 0, replay.effort
-        for number in self.location.apart:
-            places = [p for p in matches.classes[number].places if matches.value(p).dtype.kind == "f"]
-            if not places:
-                continue
-            if not above.isdisjoint(places):
-                tried += 1
-                if matches.effort.exceeds("repair_suspects", tried):
-                    break  # of those further below it is not known
-                if replay.effort - before > _SUSPECTING:
-                    matches.effort.hit("repair_suspects")
-                    break
-                values = {p: matches.value(p) for p in places}
-                others = {p: v + np.cos(np.arange(v.size)).reshape(v.shape) for p, v in values.items()}
-                try:
-                    if any(replay.wrong(right, others).values()):
-                        continue
-                except TantamountError:
-                    continue
-            found.append(number)
-        return tuple(found) if len(found) < len(self.location.apart) else ()
+    def suspects(self) -> tuple[Class, ...]:
+        """What no right output is computed from: first what does not correspond, in order."""
+        apart = {place for number in self.location.apart for place in self.matches.classes[number].places}
+        suspects = self.dependence.suspects
+        return tuple(sorted(suspects, key=lambda one: apart.isdisjoint(one.places)))
 
 
 @dataclass(frozen=True)
@@ -227,57 +218,82 @@ class _Candidate:
     near: bool = True  # something nearby becomes right, not only outputs far below
 
 
-def _start(plan: Plan, names: Sequence[str], seeds: Sequence[tuple[int, Scale]]) -> _Start | None:
+def _start(
+    plan: Plan, names: Sequence[str], seeds: Sequence[tuple[int, Scale]], every: Sequence[str] = ()
+) -> _Start | None:
+    """The first input on which some outputs differ; ``every`` output that is right there is noted, too."""
     for seed, scale in seeds:
         try:
             replay = Replay(plan, draw(plan, seed, scale), seed)
             wrong = dict(replay.wrong(names))
         except TantamountError:
             continue
-        first = next((name for name in names if wrong[name]), None)
-        if first is not None:
-            return _Start(ValueMatches(replay, first), wrong, scale)
+        if any(wrong.values()):
+            first = _nearest_output(replay, [name for name in names if wrong[name]])
+            return _Start(ValueMatches(replay, first), wrong, scale, _right(replay, every, wrong))
     return None
 
 
+def _nearest_output(replay: Replay, wrong: Sequence[str]) -> str:
+    """The first of some wrong outputs, or the one with the least above it if that is less than half as much: a gradient
+    of the last layer, where those of all layers are wrong."""
+    least = min(wrong, key=lambda one: len(replay.cone(one)))
+    return least if 2 * len(replay.cone(least)) < len(replay.cone(wrong[0])) else wrong[0]
+
+
+def _right(replay: Replay, names: Sequence[str], wrong: Mapping[str, int]) -> tuple[str, ...]:
+    """Those of some outputs that are right; ``wrong`` says of some of them how many elements are not."""
+    found = [name for name in names if name in wrong and not wrong[name]]
+    for name in names:
+        try:
+            if name not in wrong and not any(replay.wrong([name]).values()):
+                found.append(name)
+        except TantamountError:
+            continue
+    return tuple(found)
+
+
 _REDUCTIONS = (EditKind.SUM, EditKind.MEAN, EditKind.MAXIMUM)
-_SIMPLE = (EditKind.BYPASS, EditKind.LITERAL, EditKind.SCALE, EditKind.ORDER)
+_SIMPLE = (EditKind.BYPASS, EditKind.LITERAL, EditKind.SCALE, EditKind.ORDER, EditKind.BLOCK)
 _VALUE = (EditKind.VALUE,)
 _SMALL = 120  # nodes of all ranks: below changes of so small a program everything is computed again at once
 
-Pass = tuple[Sequence[int], tuple[EditKind, ...]]  # classes by number, and the kinds of changes that are tried there
+Pass = tuple[Sequence[Class], tuple[EditKind, ...]]  # and the kinds of changes that are tried there
 
 
 def _first_passes(start: _Start) -> Iterator[Pass]:
     """The passes of the search at the place where values stop corresponding, in order: edits that can be said simply
     before those that only say what should be there."""
-    location = start.location
-    yield location.ends, _VALUE
-    yield location.summands, _REDUCTIONS
-    yield location.frontier, (*_REDUCTIONS, EditKind.ONCE, *_SIMPLE, EditKind.OPERAND)
-    yield location.summands, _SIMPLE
-    yield location.scalings, _SIMPLE
-    yield start.suspects[:_FIRST], (*_SIMPLE, EditKind.OPERAND)
-    yield location.silent, _SIMPLE
-    yield (*location.frontier, *location.boundary, *location.beside), (EditKind.PEER,)
-    yield location.frontier, _VALUE
-    yield location.boundary, _VALUE
-    yield location.twins, (EditKind.LIKE,)
-    yield location.beside, _VALUE
+    location, suspects = start.location, start.suspects
+    at = start.numbered
+    yield at(location.ends), _VALUE
+    yield at(location.summands), _REDUCTIONS
+    yield suspects[:_FIRST], (*_REDUCTIONS, EditKind.ONCE, *_SIMPLE, EditKind.OPERAND)
+    yield at(location.frontier), (*_REDUCTIONS, EditKind.ONCE, *_SIMPLE, EditKind.OPERAND)
+    yield at(location.summands), _SIMPLE
+    yield at(location.scalings), _SIMPLE
+    yield at(location.silent), _SIMPLE
+    yield suspects[:_FIRST], _VALUE
+    yield at(location.frontier), _VALUE
+    yield at(location.boundary), _VALUE
+    yield at((*location.frontier, *location.boundary, *location.beside)), (EditKind.PEER,)
+    yield at(location.twins), (EditKind.LIKE,)
+    yield at(location.beside), _VALUE
 
 
-def _passes(matches: ValueMatches, location: Location) -> Iterator[Pass]:
+def _passes(start: _Start) -> Iterator[Pass]:
     """The passes of the search further below, and then everywhere."""
-    yield location.apart, _SIMPLE
-    yield location.apart, (EditKind.FUNCTION,)
-    yield location.apart, (EditKind.TOTAL,)
-    yield location.apart, (EditKind.OPERAND, EditKind.LIKE)
-    yield location.apart, _VALUE
-    every = range(len(matches.classes))
-    unmatched = [k for k in every if matches.unmatched(matches.classes[k])]
-    yield [k for k in every if matches.summands(matches.classes[k]) is not None], _REDUCTIONS
+    matches = start.matches
+    apart = start.numbered(start.location.apart)
+    yield apart, _SIMPLE
+    yield apart, (EditKind.FUNCTION,)
+    yield apart, (EditKind.TOTAL,)
+    yield apart, (EditKind.OPERAND, EditKind.LIKE)
+    yield apart, _VALUE
+    unmatched = [c for c in matches.classes if matches.unmatched(c)]
+    yield [c for c in matches.classes if matches.summands(c) is not None], _REDUCTIONS
     yield unmatched, _SIMPLE
-    yield [k for k in every if k not in set(unmatched)], _VALUE
+    yield [c for c in matches.classes if c not in set(unmatched)], _VALUE
     yield unmatched, (EditKind.OPERAND, EditKind.LIKE)
     yield unmatched, _VALUE
 
@@ -293,8 +309,8 @@ def _accepted(
         best = min(found, key=lambda one: one.cost, default=None)
         landing: list[tuple[int, Edit, Class]] = []  # what makes a missing tensor right there says most
         others: list[tuple[int, Edit, Class]] = []
-        for number in classes:
-            c = matches.classes[number]
+        for c in classes:
+            number = start.number[c.first]
             if kinds == _VALUE and best is not None and number >= best.number:
                 break  # something later would not say more
             for edit in edits_of(matches, c, kinds):
@@ -330,7 +346,7 @@ def _lands(matches: ValueMatches, edit: Edit) -> bool:
 def _promising(start: _Start, some: Sequence[tuple[int, Edit, Class]], budget: Budget) -> list[_Candidate]:
     """The candidates among changes: those that help most nearby are followed to the outputs."""
     effort = start.matches.effort
-    first = {*start.location.frontier, *start.suspects}
+    first = {*start.location.frontier, *(start.number[c.first] for c in start.suspects)}
     gains: list[tuple[int, int, int]] = []
     for k, (number, edit, _) in enumerate(some):
         if budget.spent(effort, start.matches):
@@ -397,6 +413,38 @@ def _hoisted(start: _Start, best: _Candidate, budget: Budget) -> _Candidate:
             return best
         best = first
     return best
+
+
+def _widened(start: _Start, best: _Candidate) -> _Candidate:
+    """The same change wherever the same line of the program ran, if that repairs more: a hook, say, of every
+    parameter."""
+    matches, place = start.matches, best.edit.places[0]
+    source = matches.node(place).source
+    aligned = (EditKind.PEER, EditKind.OPERAND, EditKind.VALUE, EditKind.LIKE)  # they say which tensor it should be
+    if source is None or not source.file or _all(start, best) or best.edit.kind in aligned:
+        return best
+    line = (source.file, source.line)
+
+    def same(one: Place) -> bool:
+        node = matches.node(one)
+        there = node.source is not None and (node.source.file, node.source.line) == line
+        return there and node.op == "call" and matches.target(one) == best.c.target
+
+    c = Class(best.c.target, tuple(one for one in matches.replay.order if same(one)))
+    if len(c.places) == len(best.c.places):
+        return best
+    how = replace(best.edit, places=c.places, wanted={})
+    for edit in edits_of(matches, c, (best.edit.kind,)):
+        if replace(edit, places=c.places, wanted={}).signature == how.signature:
+            for one in _followed(start, edit, c, best.number):
+                if set(one.repaired) > set(best.repaired):
+                    return one
+    return best
+
+
+def _all(start: _Start, candidate: _Candidate) -> bool:
+    """True if a change repairs all that is wrong."""
+    return set(candidate.repaired) >= set(start.failing)
 
 
 def _earliest(start: _Start, best: _Candidate, budget: Budget) -> _Candidate | None:
@@ -477,7 +525,7 @@ def _gain(start: _Start, edit: Edit) -> int:
                 gained.add("right")
         if place in edit.changes or value.dtype.kind != "f" or value.size < 2 or not value.any():
             continue
-        part = matches.is_part(value)
+        part = matches.is_part(value) or matches.share(place, value)
         if part is not None and part[0] not in matches.matched:
             gained.add(part[0])
         elif part is None and (part := _summand(matches, near, place)) is not None and part[0] not in matches.summed:
@@ -514,7 +562,7 @@ def _repaired(start: _Start, edit: Edit) -> tuple[str, ...]:
         return ()
 
 
-def _right(start: _Start, edit: Edit, rest: Sequence[str], repaired: Sequence[str]) -> bool:
+def _all_right(start: _Start, edit: Edit, rest: Sequence[str], repaired: Sequence[str]) -> bool:
     """True if nothing is wrong once a change is made: of what failed and of the ``rest`` of the outputs."""
     if set(start.failing) - set(repaired):
         return False

@@ -103,10 +103,29 @@ class ValueMatches:
             for _, name in c.places:
                 whole = self.replay.wanted(name)
                 for shape, kind in shapes:
-                    if whole is not None and whole.dtype.kind == kind:
-                        for box, part in windows(self.effort, whole, shape):
-                            found.add((name, box), part)
+                    if whole is None or whole.dtype.kind != kind:
+                        continue
+                    for one in (shape, *self.seen_as.get(shape, ())):
+                        parts = list(windows(self.effort, whole, one))
+                        for box, part in parts:
+                            found.add((name, box), part.reshape(shape))
+                        if parts:
+                            break
         return found
+
+    @cached_property
+    def seen_as(self) -> Mapping[tuple[int, ...], Sequence[tuple[int, ...]]]:
+        """Under the shapes of values the others under which the same elements are seen, in the same order, those of
+        most dimensions first: a shard that is laid out in a row, in a buffer of several, is a shard of a matrix."""
+        linked: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
+        for place in (c.first for c in self.classes if self.node(c.first).op == "call"):
+            moved = self.facts(place).layout and self.facts(place).moves <= {"reshape", "squeeze"}
+            for operand in self.replay.operands[place] if moved else ():
+                one, other = self.value(operand).shape, self.value(place).shape
+                if one != other and prod(one) == prod(other):
+                    both = linked.get(one, {one}) | linked.get(other, {other})
+                    linked |= dict.fromkeys(both, both)
+        return {shape: sorted(others - {shape}, key=lambda one: (-len(one), one)) for shape, others in linked.items()}
 
     def multiples(self, value: Array) -> Iterator[tuple[Part, float]]:
         """The parts of specification tensors that a tensor is a multiple of, and which multiple it is."""
@@ -143,6 +162,43 @@ class ValueMatches:
         """The specification's tensors of which the implementation has the elements, in whatever order."""
         found = (self.rearranged(place) for c in self.classes for place in c.places if self.aligned(place) is None)
         return frozenset(name for name in found if name is not None)
+
+    @cached_property
+    def averaged(self) -> frozenset[float]:
+        """The numbers of ranks over which something is averaged."""
+        return frozenset(float(n) for place in self._means for n in self._members(place))
+
+    def _members(self, place: Place) -> Iterator[int]:
+        partners = self.replay.partners.get(place, ())
+        if len(partners) > 1:
+            yield len(partners)
+
+    @cached_property
+    def _means(self) -> frozenset[Place]:
+        """The collectives that average."""
+        found = self._calls_that(lambda facts: bool(facts.collective))
+        return frozenset(p for p in found if self.facts(p).collective == "mean" or "avg" in self.node(p).args)
+
+    @cached_property
+    def _told(self) -> frozenset[Place]:
+        """The values that outputs depend on in other ways than through a mean over ranks."""
+        found: set[Place] = set()
+        pending = [place for name in self.job.outputs for place in self.replay.output_places(name)]
+        while pending:
+            place = pending.pop()
+            if place not in found:
+                found.add(place)
+                pending.extend(() if place in self._means else self.replay.operands[place])
+        return frozenset(found)
+
+    def share(self, place: Place, value: Array | None = None) -> Part | None:
+        """The part of a specification tensor that a value is a rank's share of: the mean over ranks that is taken below
+        makes it right, for the loss of each is the mean over its own part of the batch. A value that an output depends
+        on in another way is none."""
+        if not self.averaged or self.replay.messages or place in self._told:
+            return None
+        multiples = self.multiples(self.value(place) if value is None else value)
+        return next((part for part, factor in multiples if round(factor, 6) in self.averaged), None)
 
     @cached_property
     def matched(self) -> set[str]:
@@ -210,8 +266,10 @@ class ValueMatches:
             for _, groups in self.groups(c):
                 values = [self.value(place) for place in (groups[0] if groups else ())]
                 if summable(values) and values[0].dtype.kind == "f":
-                    stacked = np.stack(values)
-                    part = self.is_part(np.sum(stacked, axis=0)) or self.is_part(np.mean(stacked, axis=0))
+                    with np.errstate(invalid="ignore"):  # an infinity of a mask on one rank, another one on the next
+                        total = np.sum(np.stack(values), axis=0)
+                    part = self.is_part(total) or self.is_part(total / len(values))
+                    part = part or self.share(groups[0][0], total)
                     self._summands[c] = self._summands[c] or (None if part is None else part[0])
         return self._summands[c]
 
@@ -262,6 +320,14 @@ class ValueMatches:
         nodes = [node for node in self.job.specification.nodes if node.target == target]
         numbers = dict.fromkeys(_number(node, slot, self._whole_number) for node in nodes)
         return [*self.effort.first("repair_numbers", [x for x in numbers if x is not None])]
+
+    def other_number(self, place: Place) -> bool:
+        """True if a node computes with a number that the specification has nowhere in that operator, but others."""
+        if self.node(place).op != "call" or not self.facts(place).combination:
+            return False
+        target = self.node(place).target
+        known = {slot: self.literals(target, slot) for slot in self.slots(place)}
+        return any(some and self.number_at(place, slot) not in some for slot, some in known.items())
 
     def with_number(self, target: str, slot: Slot, number: float) -> list[str]:
         """The specification's calls of an operator that have a number there."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -14,7 +15,7 @@ from tantamount.diagnosis.classes import Class
 from tantamount.diagnosis.edits import Edit, EditKind, layouts, operands
 from tantamount.diagnosis.hints import NO_HINT, Hint, Line, added, applying, like, reduced, summed
 from tantamount.diagnosis.locate import whole_reads
-from tantamount.diagnosis.naming import LINES, Account, listed, named, number, runs, short, some, times
+from tantamount.diagnosis.naming import LINES, Account, listed, named, number, runs, short, some
 from tantamount.diagnosis.relate import Rows, addend, known_rows, rows_along, unreached
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import Part, ValueMatches, summable
@@ -71,9 +72,7 @@ class Values(Attributes):
 
     def _attempts(self) -> list[Callable[[Part], Account | None]]:
         """Ways to account for a value that no tensor of the specification has, the most telling first."""
-        if self.matches.value(self.place).dtype.kind == "i":
-            return [self._integers]
-        found = [self._factor, self._rows, self._addend, self._summands]
+        found = [self._beside, self._rows, self._addend, self._summands]
         found += [self._operator, self._by_operand, self._attribute]
         found += [self._unreached]
         return [*found[:4], self._attribute, *found[4:]] if not self.matches.frontier(self.c) else found
@@ -172,14 +171,22 @@ class Values(Attributes):
             found[place] = applying(between, of, held)
         return found
 
-    def _factor(self, wanted: Part) -> Account | None:
-        for part, factor in self.matches.multiples(self.matches.value(self.place)):
-            if part == wanted and abs(factor - 1) > 1e-6:
-                ratio = Fraction(factor).limit_denominator(4096)
-                text = self._ranks(1 / ratio if ratio else ratio)
-                head = f"{self.impl(self.place)} is {times(ratio)}" + (f": {text}" if text else "")
-                return self.made("factor", head, text, NO_HINT, wanted[0], wanted)
-        return None
+    def _beside(self, wanted: Part) -> Account | None:
+        """Another block of the same tensor is what is needed: of a buffer of several tensors, the one beside it."""
+        return self.beside(wanted[0], wanted)
+
+    def beside(self, specification: str, wanted: Part | None) -> Account | None:
+        """The account of another block that is to be cut out; ``None`` where that is not what makes the change."""
+        node = self.node(self.place)
+        hint = self._instead() if self.matches.facts(self.place).piece and node.target != "getitem" else NO_HINT
+        where = re.match(r"(\d+:\d+) instead of (\d+:\d+) along dimension (\d+)", hint.text)
+        if where is None:
+            return None
+        needed, taken = (":, " * int(where[3]) + at for at in where.groups()[:2])
+        whole = next(iter(references(node)))
+        head = f"{self.impl(self.place)} takes {whole}[{taken}] where {whole}[{needed}] is needed"
+        text = "" if wanted is None else f"{whole}[{needed}] is {self.part(wanted)}"
+        return self.made("offset", head, text, hint, specification or self.counterpart(), wanted)
 
     def _rows(self, wanted: Part) -> Account | None:
         target = self.matches.part(wanted, self.matches.value(self.place).shape)
@@ -285,6 +292,7 @@ class Values(Attributes):
                 p[0] == want and abs(f - 1) < 1e-6 for p, f in self.matches.multiples(self.matches.value(given))
             )
             apart = part is None or not (self.matches.follows(want, part[0]) or self.matches.follows(part[0], want))
+            apart = apart or ref in ours[:k] or ref in ours[k + 1 :]  # read twice: no step is missing, or too many
             if not right and apart:
                 wrong.append((k, want))
         if len(wrong) != 1:
@@ -549,15 +557,3 @@ class Values(Attributes):
                 if value.size and value.dtype.kind == "f" and not value.any():
                     return f": it is added to {operand[1]}, which is 0"
         return ""
-
-    def _integers(self, wanted: Part) -> Account | None:
-        """Positions, or other integers: which they are, and which are needed."""
-        target = self.matches.part(wanted, self.matches.value(self.place).shape)
-        value = self.matches.value(self.place)
-        if target is None or value.dtype.kind != "i":
-            return None
-        held, needed = some(value.reshape(-1).tolist()), some(target.reshape(-1).tolist())
-        head = f"{self.impl(self.place)} holds {held} where {needed} is needed"
-        if held == needed:
-            return None
-        return self.made("offset", head, self._rows_of_places(), NO_HINT, wanted[0], wanted)

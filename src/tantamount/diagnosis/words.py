@@ -82,20 +82,29 @@ class Words(Values):
         hint = Hint(f"{needed} instead of {read} in {where}", lines)
         return self.made("operand", head, "", hint, self.counterpart())
 
+    def block(self) -> Account:
+        """The account of another block that should be cut out."""
+        return self.beside("", None) or self.made(
+            "offset", f"{self.impl(self.place)} cuts out the wrong block", "", NO_HINT, self.counterpart()
+        )
+
     def operand(self) -> Account:
         """The account of an operand that should be another part of its tensor."""
         return self._operand(self.place, self.edit.position, self.edit.wanted[self.place])
 
     def _reduction(self, what: str, short_: str, holds: str) -> Account:
-        spec = self.counterpart()
+        total = np.asarray(self.edit.changes[self.place])
+        composed = short_ == "max" and self.matches.is_part(total) is None  # a softmax in steps of its own
+        spec = "" if composed else self.counterpart()
         used = self._used(self.place)
         if self.edit.axis:
             axis = self.edit.axis
+            of = f" of the specification's {spec}" if spec else ""
             head = (
                 f"a {what} over {axis} is missing after {self.impl(self.place)}: "
-                f"every rank holds {holds} of the specification's {spec}, and {used} it as if it were the whole"
+                f"every rank holds {holds}{of}, and {used} it as if it were the whole"
             )
-            text = f'{self.place[1]} is Partial("{short_}") over {axis} of {self.spec(spec)}'
+            text = f'{self.place[1]} is Partial("{short_}") over {axis} of {self.spec(spec)}' if spec else ""
             do = "all_reduce, or reduce_scatter," if short_ == "sum" else f"all_reduce ({short_})"
             line = reduced(short_, axis.split(" and "))
             hint = Hint(f"{do} {self.place[1]} over {axis}", dict.fromkeys(self.edit.places, line))
@@ -136,10 +145,13 @@ class Words(Values):
         if given is not None and facts.scale is not None:
             divides = _divides(facts, given)
             verb, ratio = ("divides", "small") if divides else ("multiplies", "large")
+            much = given
+            if 0 < abs(given) < 1:
+                much, ratio = 1 / given, "large" if divides else "small"
             again = self._again(facts.scale)
             what = f" {read}" if again.startswith("and") else ""
             head = (
-                f"{name}{also} {verb}{what} by {number(given)} {again}: it comes out {number(given)} times too {ratio}"
+                f"{name}{also} {verb}{what} by {number(given)} {again}: it comes out {number(much)} times too {ratio}"
             )
             return self.made("factor", head, without, out, spec)
         if facts.adds and facts.combination.get(read) == 1:

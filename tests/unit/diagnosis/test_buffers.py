@@ -1,0 +1,237 @@
+"""Places inside buffers of several tensors, and other changes that only some ranks, rows or runs of a line need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from support.jobs import job_files
+from tantamount import read_job
+from tantamount.answers import refine
+from tantamount.correspond.values import Parts, placements
+from tantamount.ir.job import Job
+from tantamount.ir.mesh import Mesh
+from tantamount.verdict import Mismatch, Verdict
+
+
+def job(folder: Path, specification: str, ranks: list[str], tables: str, axis: str = "dp") -> Job:
+    return read_job(job_files(folder, specification, ranks, tables, {axis: len(ranks)}, {axis: (axis,)}))
+
+
+def mismatch(one: Job) -> Mismatch:
+    report = refine(one)
+    assert report.verdict is Verdict.REFUTED
+    assert report.mismatch is not None
+    return report.mismatch
+
+
+# The gradients of two weights, of the mean over the batch, each rank's of its own part: averaged in one buffer.
+GRADIENTS = """
+    x: float32[4, 3]
+    w: float32[3, 2]
+    v: float32[2, 2]
+    h = mm(x, w)
+    t = aten.tanh.default(h)
+    y = mm(t, v)
+    g = mul(y, 0.25)
+    gt = aten.t.default(t)
+    dv = mm(gt, g)
+    vt = aten.t.default(v)
+    dt = mm(g, vt)
+    s = mul(t, t)
+    c = sub(dt, s)
+    e = mul(c, dt)
+    xt = aten.t.default(x)
+    dw = mm(xt, e)
+    -> dw, dv
+"""
+IN_ONE_BUFFER = """
+    x: float32[2, 3]
+    w: float32[3, 2]
+    v: float32[2, 2]
+    h = mm(x, w)
+    t = aten.tanh.default(h)
+    y = mm(t, v)
+    g = mul(y, 0.25)
+    gt = aten.t.default(t)
+    pv = mm(gt, g)
+    vt = aten.t.default(v)
+    dt = mm(g, vt)
+    s = mul(t, t)
+    c = sub(dt, s)
+    {step}
+    xt = aten.t.default(x)
+    pw = mm(xt, e)
+    fw = aten.view.default(pw, [-1])
+    fv = aten.view.default(pv, [-1])
+    flat = aten.cat.default([fw, fv])
+    both = _c10d_functional.all_reduce.default(flat, "sum", "dp")
+    aw = aten.slice.Tensor(both, 0, {low}, {high})
+    av = aten.slice.Tensor(both, 0, 6, 10)
+    dw = aten.view.default(aw, [3, 2])
+    dv = aten.view.default(av, [2, 2])
+    -> dw, dv
+"""
+BATCH = '[inputs]\nx = "Shard(0)"\ndefault = "Replicate()"\n[outputs]\ndefault = "Replicate()"\n'
+STEP = "e = mul(c, dt)"
+
+
+@pytest.mark.parametrize(
+    ("changed", "place", "kind", "hint"),
+    [
+        ({"low": 2, "high": 8}, "aw", "offset", "0:6 instead of 2:8 along dimension 0 in aw"),
+        ({"low": 1, "high": 7}, "aw", "offset", "0:6 instead of 1:7 along dimension 0 in aw"),
+        ({"step": "b = mul(c, dt)\n    e = mul(b, dt)"}, "e", "extra", "leave out e"),
+        ({"step": "e = mul(c, c)"}, "e", "operand", "dt instead of c in e"),
+    ],
+    ids=["another_block", "off_by_one", "applied_twice", "another_tensor"],
+)
+def test_a_place_in_a_buffer_of_several_gradients(
+    tmp_path: Path, changed: dict[str, object], place: str, kind: str, hint: str
+) -> None:
+    """No value of the buffer is one of the specification's; what the right output is computed from is right."""
+    rank = IN_ONE_BUFFER.format(**{"step": STEP, "low": 0, "high": 6, **changed})
+    found = mismatch(job(tmp_path, GRADIENTS, [rank, rank], BATCH))
+    assert (found.implementation, found.kind) == (place, kind), found.headline
+    assert found.hint == hint
+
+
+# A step over all parameters in one row, of which each rank updates its shard.
+STEPPED = """
+    p: float32[4, 3]
+    q: float32[4]
+    f: float32[4, 3]
+    g: float32[4]
+    df = mul(f, 0.1)
+    dg = mul(g, 0.1)
+    a = sub(p, df)
+    b = sub(q, dg)
+    -> a, b
+"""
+SHARD = """
+    p: float32[4, 3]
+    q: float32[4]
+    f: float32[4, 3]
+    g: float32[4]
+    fp = aten.view.default(p, [-1])
+    ff = aten.view.default(f, [-1])
+    values = aten.cat.default([fp, q])
+    grads = aten.cat.default([ff, g])
+    mine = aten.slice.Tensor(values, 0, {0}, {1})
+    step = aten.slice.Tensor(grads, 0, {2}, {3})
+    scaled = mul(step, 0.1)
+    new = sub(mine, scaled)
+    every = _c10d_functional.all_gather_into_tensor.default(new, 2, "dp")
+    ra = aten.slice.Tensor(every, 0, 0, 12)
+    a = aten.view.default(ra, [4, 3])
+    b = aten.slice.Tensor(every, 0, 12, 16)
+    -> a, b
+"""
+SAME = '[inputs]\ndefault = "Replicate()"\n[outputs]\ndefault = "Replicate()"\n'
+
+
+def test_the_shard_of_an_optimizer_that_is_off_by_one_on_one_rank(tmp_path: Path) -> None:
+    found = mismatch(job(tmp_path, STEPPED, [SHARD.format(1, 9, 0, 8), SHARD.format(8, 16, 8, 16)], SAME))
+    assert (found.implementation, found.kind, found.rank) == ("mine", "offset", 0), found.headline
+    assert found.headline == "mine on rank 0 takes values[1:9] where values[0:8] is needed"
+    assert found.hint == "0:8 instead of 1:9 along dimension 0 in mine on rank 0"
+
+
+HALVES = """
+    x: float32[4, 6]
+    w: float32[6, 2]
+    s = aten.sin.default(x)
+    g = mul(s, 3)
+    y = mm(g, w)
+    -> y
+"""
+ONE_HALF = """
+    x: float32[4, 6]
+    w: float32[3, 2]
+    s = aten.sin.default(x)
+    g = mul(s, 3)
+    both = aten.split.Tensor(g, 3, 1)
+    one = getitem(both, 0)
+    other = getitem(both, 1)
+    p = mm({half}, w)
+    y = _c10d_functional.all_reduce.default(p, "sum", "tp")
+    -> y
+"""
+HALF = '[inputs]\nx = "Replicate()"\nw = "Shard(0)"\n[outputs]\ndefault = "Replicate()"\n'
+
+
+def test_both_ranks_take_the_half_of_the_first(tmp_path: Path) -> None:
+    rank = ONE_HALF.format(half="one")
+    found = mismatch(job(tmp_path, HALVES, [rank, rank], HALF, "tp"))
+    assert (found.implementation, found.rank, found.kind) == ("both", 1, "offset"), found.headline
+    assert found.hint == "other instead of one on rank 1"
+
+
+LOSS = """
+    z: float32[3, 4]
+    y = aten._log_softmax.default(z, -1, False)
+    -> y
+"""
+OF_A_SHARD = """
+    z: float32[3, 2]
+    m = aten.amax.default(z, [-1], True)
+    {most}
+    d = sub(z, {read})
+    e = aten.exp.default(d)
+    r = aten.sum.dim_IntList(e, [-1], True)
+    s = _c10d_functional.all_reduce.default(r, "sum", "tp")
+    l = aten.log.default(s)
+    y = sub(d, l)
+    -> y
+"""
+COLUMNS = '[inputs]\nz = "Shard(1)"\n[outputs]\ny = "Shard(1)"\n'
+
+
+def test_the_maximum_over_ranks_is_missing_though_the_specification_has_none(tmp_path: Path) -> None:
+    rank = OF_A_SHARD.format(most="", read="m")
+    found = mismatch(job(tmp_path, LOSS, [rank, rank], COLUMNS, "tp"))
+    assert (found.implementation, found.kind) == ("m", "unreduced"), found.headline
+    assert found.hint == "all_reduce (max) m over tp"
+
+
+ROWS_ = """
+    x: float32[4, 3]
+    h = aten.sin.default(x)
+    r = add(x, h)
+    y = aten.cos.default(r)
+    -> y
+"""
+MICROBATCHES = """
+    x: float32[4, 3]
+    x0 = aten.slice.Tensor(x, 0, 0, 2)
+    x1 = aten.slice.Tensor(x, 0, 2, 4)
+    h0 = aten.sin.default(x0)
+    h1 = aten.sin.default(x1)
+    y0 = aten.cos.default(h0)
+    y1 = aten.cos.default(h1)
+    y = aten.cat.default([y0, y1])
+    -> y
+"""
+
+
+def test_what_every_microbatch_lacks_is_said_of_its_own_rows(tmp_path: Path) -> None:
+    found = mismatch(job(tmp_path, ROWS_, [MICROBATCHES, MICROBATCHES], SAME, "pp"))
+    assert (found.implementation, found.kind) == ("h0", "missing"), found.headline
+
+
+def test_masked_values_are_multiples_only_together_with_the_others() -> None:
+    scores = np.random.default_rng(5).standard_normal((4, 6))
+    mask = np.where(np.tri(4, 6, 2) > 0, 0.0, -3.4e38)
+    known = Parts[str]()
+    known.add("masked", scores + mask)
+    assert list(known.multiples(2 * scores + mask)) == []
+    assert list(known.multiples(2 * (scores + mask))) == [("masked", pytest.approx(2))]
+
+
+def test_two_axes_cut_one_dimension_in_either_order() -> None:
+    mesh = Mesh({"dp": 2, "tp": 2})
+    found = [tuple(box[0] for box in boxes) for boxes, _ in placements(np.arange(8.0), (2,), mesh)]
+    assert ((0, 2), (2, 4), (4, 6), (6, 8)) in found
+    assert ((0, 2), (4, 6), (2, 4), (6, 8)) in found
