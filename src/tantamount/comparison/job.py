@@ -77,7 +77,7 @@ def compare_pair(pair: Pair, how: Comparing) -> Refinement:
     rewritten, assumed = (job, ()) if how.strict else _rewritten(job)
 
     def one(job: Job) -> Refinement:
-        return refine_job(
+        found = refine_job(
             job,
             strict=how.strict,
             progress=how.progress,
@@ -86,6 +86,7 @@ def compare_pair(pair: Pair, how: Comparing) -> Refinement:
             cut_from=_CUT_FROM,
             so_far=None if how.so_far is None else _told(how.so_far, assumed, pair, how),
         )
+        return _without_stand_ins(job, found)
 
     found = one(rewritten)
     if how.rules:
@@ -136,6 +137,20 @@ def _rewritten(job: Job) -> tuple[Job, tuple[Assumption, ...]]:
     return job, tuple(assumed)
 
 
+def _without_stand_ins(job: Job, found: Refinement) -> Refinement:
+    """The answer on a job, UNKNOWN in place of REFUTED where an opaque operator that only one program calls decides."""
+    if found.verdict is not Verdict.REFUTED:
+        return found
+    alone = one_sided(job, [one.name for one in found.outputs if one.verdict is Verdict.REFUTED])
+    if not alone:
+        return found
+    note = (
+        f"one program only calls {', '.join(alone)}, so that nothing is refuted: what it computes is not "
+        "known, and another function stood in for it in the execution of both; a rule may say what it is"
+    )
+    return replace(found, verdict=Verdict.UNKNOWN, notes=(*found.notes, note))
+
+
 def _answer(found: Refinement, assumed: tuple[Assumption, ...], pair: Pair, how: Comparing) -> Refinement:
     """The report in words of two programs, with what it rests on beyond a refinement; a verdict on guesses that nobody
     accepted is none."""
@@ -154,15 +169,6 @@ def _answer(found: Refinement, assumed: tuple[Assumption, ...], pair: Pair, how:
         refused = dict.fromkeys((*found.refused, *(one.name for one in more)))
         proved = report.verdict is Verdict.PROVED or found.refused
         return replace(report, verdict=Verdict.UNKNOWN, refused=tuple(refused) if proved else ())
-    if report.verdict is Verdict.REFUTED:
-        wrong = [one.name for one in found.outputs if one.verdict is Verdict.REFUTED]
-        alone = one_sided(pair.job, wrong)
-        if alone:
-            note = (
-                f"one program only calls {', '.join(alone)}, so that nothing is refuted: what it computes is not "
-                "known, and another function stood in for it in the execution of both; a rule may say what it is"
-            )
-            return replace(report, verdict=Verdict.UNKNOWN, notes=(*report.notes, note))
     if not pair.guessed or GUESSED in how.accept or found.verdict not in (Verdict.PROVED, Verdict.REFUTED):
         return report
     note = (

@@ -41,7 +41,7 @@ def span(matches: ValueMatches, whole: Array, part: Array) -> Span | None:
     moved, wanted = np.moveaxis(whole, dim, 0), np.moveaxis(part, dim, 0)
     count = len(wanted)
     rest = tuple(range(1, moved.ndim))
-    alike = np.isclose(moved, wanted[0], rtol=_ROUNDING, atol=0.0).all(axis=rest)
+    alike: Array = np.asarray(np.isclose(moved, wanted[0], rtol=_ROUNDING, atol=0.0).all(axis=rest))
     for low in np.flatnonzero(alike[: len(moved) - count + 1]).tolist():
         if close(moved[low : low + count], wanted):
             return Span(dim, low, low + count)

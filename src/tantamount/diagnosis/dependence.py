@@ -38,7 +38,7 @@ class Dependence:
     aside: frozenset[Place]
 
 
-NOBODY = Dependence((), frozenset(), frozenset(), frozenset())
+NOBODY = Dependence((), frozenset[Place](), frozenset[float](), frozenset[Place]())
 
 
 def dependence(matches: ValueMatches, right: Sequence[str]) -> Dependence:
@@ -65,10 +65,11 @@ def dependence(matches: ValueMatches, right: Sequence[str]) -> Dependence:
     tried, before = 0, replay.effort
     while pending:
         _, line = heappop(pending)
-        if matches.says_nothing(line[0]):
+        first = line[0]
+        if matches.says_nothing(first):
             continue
         if under.isdisjoint(line):
-            suspects.append(Class(matches.class_of[line[0]].target, line))
+            suspects.append(Class(matches.class_of[first].target, line))
             push([one for place in line for one in reads(matches, place)])
             continue
         if all(matches.aligned(place) is not None for place in line):
@@ -90,9 +91,9 @@ def dependence(matches: ValueMatches, right: Sequence[str]) -> Dependence:
         if matches.output not in affected:
             aside += line
             continue
-        if affected == {matches.output} or affected.isdisjoint(right):
-            suspects.append(Class(matches.class_of[line[0]].target, line))
-        elif not _may_be_a_buffer(matches, line[0]):
+        if affected.isdisjoint(right):
+            suspects.append(Class(matches.class_of[first].target, line))
+        elif not _may_be_a_buffer(matches, first):
             good += line
             continue
         elif len(line) > 1:  # one rank may be wrong where others are right

@@ -113,7 +113,8 @@ def _settled(
                 continue
             if report.verdict is Verdict.PROVED:
                 return _with_uses(report, found, uses, known.found, accept_tested, strict)
-            if last is None and found.verdict is Verdict.REFUTED and not _unknown_in(one):
+            refuted = Verdict.REFUTED in (found.verdict, report.verdict)
+            if last is None and refuted and not _unknown_in(one):
                 last = _with_uses(report, found, uses, known.found, accept_tested, strict)
     if last is not None:
         return last
