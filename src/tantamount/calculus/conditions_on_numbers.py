@@ -15,7 +15,7 @@ from tantamount.calculus.affine import Coordinate, Index, coordinate, substitute
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.cases import vanishes
 from tantamount.calculus.comparisons import compare, comparison
-from tantamount.calculus.polynomials import add, iota, multiply, scale
+from tantamount.calculus.polynomials import add, constant, iota, multiply, scale
 from tantamount.calculus.products import is_boolean
 from tantamount.calculus.rebuild import Rebuild
 from tantamount.calculus.terms import IOTA, ONE, ZERO, Factor, Polynomial, factors_of, single
@@ -45,7 +45,7 @@ def intervals_of(store: Store, c: Polynomial, box: _Box) -> Polynomial:
         if ends is None:
             return c
         t = single(leaf, index)
-        below = [compare(store, "less", t, iota(end), box) for end in ends[1]]
+        below = [compare(store, "less", t, iota(end) if end.parts else constant(end.offset), box) for end in ends[1]]
         holds, parts = ends[0], list[Polynomial]()
         previous = ZERO  # where t is less than the end before
         for less in [*below, ONE]:
