@@ -46,7 +46,7 @@ def test_no_equal_mutant_is_refuted_and_nothing_crashes(figures: Figures) -> Non
 
 def test_equal_mutants_are_proved(figures: Figures) -> None:
     equal = figures.of(EQUAL)
-    assert len(equal) >= 10
+    assert len(equal) >= 5
     surprising = [o for o in figures.unproved if o.kind.split(", one")[0] not in NOT_KNOWN]
     assert [(o.job, o.kind, o.what) for o in surprising] == []
 
