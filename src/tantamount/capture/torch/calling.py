@@ -51,10 +51,11 @@ class Callee:
 
 @dataclass
 class Recorded:
-    """Names and layouts of what the function returned."""
+    """Names and layouts of what the function returned, and the draws of random numbers that have some in common."""
 
     names: list[str]
     layouts: list[Layout | None]
+    shared: list[str] = dataclasses.field(default_factory=list[str])
 
 
 class Stage:
@@ -168,7 +169,7 @@ def runner(stage: Stage, recorded: Recorded, sizes: Sizes | None) -> Callable[..
             paths = stack.enter_context(module_paths(state.modules))
             stack.enter_context(stage.stand_ins.everywhere())
             communication = stack.enter_context(Functional())
-            stack.enter_context(Draws())
+            draws = stack.enter_context(Draws())
             stack.enter_context(Annotate(paths))
             stack.enter_context(Guard(stage.stand_ins))
             stack.enter_context(as_defined())
@@ -182,6 +183,7 @@ def runner(stage: Stage, recorded: Recorded, sizes: Sizes | None) -> Callable[..
         for original, tensor, own_of_fake in marked:  # that the call has made on its parameters
             kept = vars(original).keys() & own_of_fake
             _exchange_marks(original, kept, {k: v for k, v in vars(tensor).items() if k not in own_of_fake})
+        recorded.shared[:] = draws.shared
         recorded.names[:] = [name for name, _ in (*results, *gradients)]
         parts = [local_part(tensor) for _, tensor in (*results, *gradients)]
         recorded.layouts[:] = [layout for _, layout in parts]

@@ -11,8 +11,9 @@ draws from the same state. The program saves, forks, seeds and restores states a
 in when it draws says which draw that is. Where the numbers that are taken depend on values (``poisson``), the next
 state is a new one each time.
 
-Draws of one state by one operator become one node of the graph (:func:`merged`). Other draws from one state (of
-other shapes, say) have something in common that nobody promises: they stay numbers of their own.
+Draws of one state by one operator become one node of the graph (:func:`merged`). Other draws from one state (of other
+shapes, of other probabilities) have something in common too, and so has what is drawn after them: as numbers of their
+own they would be those of a program that never puts the state back. A program with such draws is refused.
 """
 
 # pyright: basic
@@ -21,6 +22,7 @@ from __future__ import annotations
 import operator
 import secrets
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -29,6 +31,8 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import traceback
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+from tantamount.errors import UserError
 
 __all__ = ["Draws", "merged"]
 
@@ -62,7 +66,9 @@ class Draws(TorchDispatchMode):
         super().__init__()
         self._states: dict[bytes, int] = {}
         self._next: dict[tuple[int, Any], bytes] = {}
+        self._by: dict[int, tuple[Any, str]] = {}  # the first operator that draws from a state
         self._count = 0
+        self.shared: list[str] = []  # pairs of operators that draw other numbers from one state
         self._before = b""
 
     def __enter__(self) -> Draws:
@@ -75,7 +81,7 @@ class Draws(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = kwargs or {}
-        if not _draws(func) or given.get("generator") is not None:
+        if not _draws(func) or not _of_default(given.get("generator")):
             return func(*args, **given)
         self._count += 1
         meta: dict[str, Any] = traceback.current_meta
@@ -99,6 +105,9 @@ class Draws(TorchDispatchMode):
         number = self._states.setdefault(now, len(self._states))
         counted = func._schema.name in _COUNTED and func._overloadname not in _OF_TENSORS
         what = (str(func), _signature(args, kwargs)) if counted else self._count
+        first, name = self._by.setdefault(number, (what, str(func)))
+        if first != what:
+            self.shared.append(f"{name} and {func}")
         after = self._next.get((number, what))
         if after is None:
             after = self._next[number, what] = _unseen(now)
@@ -109,6 +118,11 @@ class Draws(TorchDispatchMode):
 def _draws(func: Any) -> bool:
     """True if an operator is declared to draw numbers."""
     return isinstance(func, torch._ops.OpOverload) and _RANDOM in func.tags
+
+
+def _of_default(generator: Any) -> bool:
+    """True for PyTorch's own generator for the CPU, under whatever object of Python it is given."""
+    return generator is None or generator._cdata == torch.default_generator._cdata
 
 
 def _on_cpu(kwargs: dict[str, Any]) -> bool:
@@ -140,22 +154,61 @@ def _unseen(state: bytes) -> bytes:
     return state[:_WORDS] + words + state[_WORDS + len(words) :]
 
 
-def merged(graph: fx.Graph) -> None:
-    """Make draws of the same numbers one node: the first of them."""
+def merged(graph: fx.Graph, shared: Sequence[str], place: str) -> None:
+    """Make draws of the same numbers one node: the first of them. Raises :class:`UserError` for other draws that have
+    numbers in common: those that are found here, and the ``shared`` ones of :class:`Draws`."""
     marked = [(node, mark) for node in graph.nodes if (mark := _mark(node)) is not None]
     calls = Counter(count for _, (_, count) in marked)
     first: dict[Any, fx.Node] = {}
+    own: list[tuple[fx.Node, int, int]] = []
     for node, (state, count) in marked:
-        if calls[count] > 1:  # one call that became several operators: which of them draws first is not known
+        dropout = node.target is _aten.native_dropout.default
+        if dropout and (node.args[2] is False or node.args[1] >= 1):  # all are kept, or none
             continue
-        if node.target in _BLIND:
+        # one call that became several operators: which of them draws first is not known
+        if calls[count] == 1 and (dropout or node.target in _BLIND):
             known = first.setdefault((state, node.target, _of_node(node)), node)
             if known is not node:
-                node.replace_all_uses_with(known)
-        elif node.target is _aten.native_dropout.default and node.args[2] is not False and node.args[1] < 1:
-            known = first.setdefault((state, node.target, _of_node(node)), node)
-            if known is not node:
-                _with_mask_of(graph, node, known)
+                if dropout:
+                    _with_mask_of(graph, node, known)
+                else:
+                    node.replace_all_uses_with(known)
+                continue
+        own.append((node, state, count))
+    _check_apart(graph, own, shared, place)
+
+
+def _check_apart(graph: fx.Graph, own: Sequence[tuple[fx.Node, int, int]], shared: Sequence[str], place: str) -> None:
+    """Raise :class:`UserError` where two draws that the program uses have numbers in common."""
+    used = _used(graph)
+    live = [(node, state, count) for node, state, count in own if node in used]
+    found = list(shared) if len({count for _, _, count in live}) > 1 else []
+    by: dict[int, tuple[fx.Node, int]] = {}
+    for node, state, count in live:
+        other, number = by.setdefault(state, (node, count))
+        if number != count:
+            found.append(f"{other.target} and {node.target}")
+    if found:
+        raise UserError(
+            "capture", place=place,
+            found=f"draws of other numbers from one state of the random generator ({found[0]})",
+            needed="draws from states of their own, or the same draws, of the same operands, from the same state",
+            hint="what such draws have in common is not known: draw once, and use the numbers twice",
+        )  # fmt: skip
+
+
+def _used(graph: fx.Graph) -> set[fx.Node]:
+    """The nodes that the graph's results are computed from."""
+    found: set[fx.Node] = set()
+    open_ = [
+        node for node in graph.nodes if node.op == "output" or str(node.target).startswith(("_c10d", "aten.copy_"))
+    ]
+    while open_:
+        node = open_.pop()
+        if node not in found:
+            found.add(node)
+            open_ += node.all_input_nodes
+    return found
 
 
 def _mark(node: fx.Node) -> tuple[int, int] | None:

@@ -5,7 +5,7 @@ does for ATen's own."""
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -36,8 +36,12 @@ def _only_reads(node: fx.Node) -> bool:
         return False
     if isinstance(target, torch._ops.OpOverload):
         schema = target._schema
-        return not schema.is_mutable and not any(
-            argument.alias_info is not None and argument.alias_info.is_write for argument in schema.arguments
+        return (
+            not _updates_statistics(target, node.args)
+            and not schema.is_mutable
+            and not any(
+                argument.alias_info is not None and argument.alias_info.is_write for argument in schema.arguments
+            )
         )
     if target is operator.getitem:
         return True
@@ -51,6 +55,8 @@ class Replay(fx.Interpreter):
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
         """The result of one node."""
+        if _updates_statistics(target, args):
+            return torch.ops.aten._native_batch_norm_legit.default(*args, **kwargs)
         if not isinstance(target, torch._ops.OpOverload) or not _overwrites(target):
             return super().call_function(target, args, kwargs)
         schema = target._schema
@@ -66,6 +72,15 @@ class Replay(fx.Interpreter):
                 old.copy_(value)
         returned = results[: len(schema.returns)]
         return returned[0] if len(returned) == 1 else (returned or None)
+
+
+def _updates_statistics(target: Any, args: Sequence[Any]) -> bool:
+    """True for a batch norm that writes running statistics, of which its schema says nothing. It is recorded as such in
+    inference mode only: elsewhere PyTorch takes it for the one whose schema does."""
+    if target is not torch.ops.aten.native_batch_norm.default:
+        return False
+    mean, variance, training = args[3:6]
+    return bool(training) and mean is not None and variance is not None
 
 
 def _overwrites(target: torch._ops.OpOverload) -> bool:

@@ -144,7 +144,7 @@ def trace(
         raise
     except Exception as problem:
         raise not_captured(problem, _where(function)) from problem
-    merged(second.graph)
+    merged(second.graph, recorded.shared, _where(function))
     check_quantised(second.graph, _where(function))
     left = [Leaf(f"grad {name}") for name, _ in program.gradients]
     inputs = tuple(Leaf(name, layout) for name, layout in zip(names, layouts[: len(names)], strict=True))
