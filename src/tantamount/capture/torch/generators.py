@@ -122,7 +122,7 @@ def _draws(func: Any) -> bool:
 
 def _of_default(generator: Any) -> bool:
     """True for PyTorch's own generator for the CPU, under whatever object of Python it is given."""
-    return generator is None or generator._cdata == torch.default_generator._cdata
+    return generator is None or generator._cdata == getattr(torch.default_generator, "_cdata")  # noqa: B009 - that stubs do not tell
 
 
 def _on_cpu(kwargs: dict[str, Any]) -> bool:
@@ -161,13 +161,15 @@ def merged(graph: fx.Graph, shared: Sequence[str], place: str) -> None:
     calls = Counter(count for _, (_, count) in marked)
     first: dict[Any, fx.Node] = {}
     own: list[tuple[fx.Node, int, int]] = []
+    values = _Values()
     for node, (state, count) in marked:
         dropout = node.target is _aten.native_dropout.default
         if dropout and (node.args[2] is False or node.args[1] >= 1):  # all are kept, or none
             continue
         # one call that became several operators: which of them draws first is not known
-        if calls[count] == 1 and (dropout or node.target in _BLIND):
-            known = first.setdefault((state, node.target, _of_node(node)), node)
+        if calls[count] == 1:
+            blind = dropout or node.target in _BLIND
+            known = first.setdefault((state, node.target, _of_node(node), None if blind else values.read(node)), node)
             if known is not node:
                 if dropout:
                     _with_mask_of(graph, node, known)
@@ -176,6 +178,41 @@ def merged(graph: fx.Graph, shared: Sequence[str], place: str) -> None:
                 continue
         own.append((node, state, count))
     _check_apart(graph, own, shared, place)
+
+
+class _Values:
+    """Numbers of nodes: those that compute the same of the same have the same one."""
+
+    def __init__(self) -> None:
+        self._of: dict[fx.Node, int] = {}
+        self._known: dict[Any, int] = {}
+
+    def read(self, node: fx.Node) -> str:
+        """What a node is computed from: equal texts stand for equal values."""
+        open_ = list(node.all_input_nodes)
+        while open_:
+            one = open_[-1]
+            missing = [] if one in self._of else [x for x in one.all_input_nodes if x not in self._of]
+            open_ += missing
+            if not missing:
+                self._number(open_.pop())
+        return self._text(node)
+
+    def _text(self, node: fx.Node) -> str:
+        return repr(pytree.tree_map(lambda x: ("node", self._of[x]) if isinstance(x, fx.Node) else x, (
+            node.args, dict(node.kwargs)
+        )))  # fmt: skip
+
+    def _number(self, node: fx.Node) -> None:
+        target: Any = node.target
+        key: Any = None
+        if target is operator.getitem or (_from_aten(target) and not _draws(target) and not target._schema.is_mutable):
+            key = (target, self._text(node)) if "empty" not in str(target) else None
+        self._of.setdefault(node, self._known.setdefault(key or node, len(self._known)))
+
+
+def _from_aten(target: Any) -> bool:
+    return isinstance(target, torch._ops.OpOverload) and target.namespace == "aten"
 
 
 def _check_apart(graph: fx.Graph, own: Sequence[tuple[fx.Node, int, int]], shared: Sequence[str], place: str) -> None:

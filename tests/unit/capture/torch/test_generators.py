@@ -136,3 +136,23 @@ def test_checkpoint_around_dropout() -> None:
         report = tt.refine(spec, tt.capture(models[saving], (x,)), assume={"dropout": "same mask"})
         assert (report.verdict is Verdict.PROVED) is same[saving], str(report)
     assert tt.refine(spec, tt.capture(models[True], (x,))).verdict is Verdict.UNKNOWN  # nobody says which masks
+
+
+def test_checkpoint_around_draws_of_values() -> None:
+    """What is drawn by probabilities is drawn once more by the same ones, computed once more."""
+
+    def body(x: Tensor) -> Tensor:
+        return torch.bernoulli(x.sigmoid()) * x.exp()
+
+    def run(weight: Tensor, saving: bool | None) -> Tensor:
+        y = body(weight) if saving is None else checkpoint(
+            body, weight, use_reentrant=False, preserve_rng_state=saving
+        )  # fmt: skip
+        return torch.autograd.grad(y.square().sum(), weight)[0]
+
+    weight = torch.ones(3, 4, requires_grad=True)
+    spec = tt.capture(lambda weight: run(weight, None), (weight,))
+    for saving in (True, False):
+        program = tt.capture(lambda weight, saving=saving: run(weight, saving), (weight,))
+        report = tt.refine(spec, program, assume={"dropout": "same mask"})
+        assert (report.verdict is Verdict.PROVED) is saving, str(report)
