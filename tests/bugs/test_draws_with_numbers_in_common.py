@@ -22,7 +22,7 @@ COMMON: dict[str, tuple[Drawing, Drawing]] = {
     "probabilities": (lambda x: functional.dropout(x, 0.5, True), lambda x: functional.dropout(x, 0.25, True)),
     "of values": (lambda x: torch.bernoulli(x / 20), lambda x: torch.bernoulli(x / 21)),
     "around values": (lambda x: torch.normal(x, 1.0), lambda x: torch.normal(x.sqrt(), 1.0)),
-    "weighted": (lambda x: torch.multinomial(x, 20), lambda x: torch.multinomial(x, 20)),
+    "weighted": (lambda x: torch.multinomial(x, 20), lambda x: torch.multinomial(x.sqrt(), 20)),
     "after values": (lambda x: (torch.poisson(x), torch.rand(20))[1], lambda x: (torch.poisson(x), torch.rand(20))[1]),
 }
 
