@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tantamount as tt
+from tantamount.errors import UserError
 
 torch = pytest.importorskip("torch")
 from torch import Tensor, nn  # noqa: E402
@@ -38,3 +39,14 @@ def test_statistics_of_instances() -> None:
     found = {output.name.replace("norm.", "") for output in captured.graph.outputs}
     assert found == {output.name for output in outside.graph.outputs}
     assert any("functional" in node.target for node in captured.graph.nodes)
+
+
+def test_updates_alone() -> None:
+    """An operator that only updates statistics was dropped where nobody uses what it returns."""
+
+    def run(x: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        torch.batch_norm_update_stats(x, mean, variance, 0.1)
+        return x * 2
+
+    with pytest.raises(UserError, match="running statistics"):
+        tt.capture(run, (torch.randn(4, 3), torch.zeros(3), torch.ones(3)))

@@ -167,7 +167,7 @@ def merged(graph: fx.Graph, shared: Sequence[str], place: str) -> None:
         if dropout and (node.args[2] is False or node.args[1] >= 1):  # all are kept, or none
             continue
         # one call that became several operators: which of them draws first is not known
-        if calls[count] == 1:
+        if calls[count] == 1 and node.kwargs.get("generator") is None:
             blind = dropout or node.target in _BLIND
             known = first.setdefault((state, node.target, _of_node(node), None if blind else values.read(node)), node)
             if known is not node:

@@ -12,11 +12,12 @@ import torch
 from torch import Tensor, fx
 from torch._higher_order_ops.auto_functionalize import auto_functionalized, can_auto_functionalize
 
+from tantamount.errors import UserError
+
 __all__ = ["Replay", "without_writes"]
 
-_FRESH = {
-    torch.ops.aten.lift_fresh.default: torch.ops.aten.lift_fresh_copy.default,
-}
+_aten = torch.ops.aten
+_FRESH = {_aten.lift_fresh.default: _aten.lift_fresh_copy.default}
 
 
 def without_writes(module: fx.GraphModule) -> fx.GraphModule | None:
@@ -56,7 +57,12 @@ class Replay(fx.Interpreter):
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
         """The result of one node."""
         if _updates_statistics(target, args):
-            return torch.ops.aten._native_batch_norm_legit.default(*args, **kwargs)
+            if target is not _aten.native_batch_norm.default:
+                raise UserError(
+                    "capture", place=str(target), found="running statistics that it writes though its schema says not",
+                    needed="a batch norm", hint="torch.nn.functional.batch_norm(..., training=True) updates them",
+                )  # fmt: skip
+            return _aten._native_batch_norm_legit.default(*args, **kwargs)
         if not isinstance(target, torch._ops.OpOverload) or not _overwrites(target):
             return super().call_function(target, args, kwargs)
         schema = target._schema
@@ -75,9 +81,11 @@ class Replay(fx.Interpreter):
 
 
 def _updates_statistics(target: Any, args: Sequence[Any]) -> bool:
-    """True for a batch norm that writes running statistics, of which its schema says nothing. It is recorded as such in
-    inference mode only: elsewhere PyTorch takes it for the one whose schema does."""
-    if target is not torch.ops.aten.native_batch_norm.default:
+    """True for operators that write running statistics, of which their schemas say nothing. ``native_batch_norm`` is
+    recorded in inference mode only: elsewhere PyTorch takes it for the one whose schema does."""
+    if target is _aten.batch_norm_update_stats.default:
+        return args[1] is not None or args[2] is not None
+    if target is not _aten.native_batch_norm.default:
         return False
     mean, variance, training = args[3:6]
     return bool(training) and mean is not None and variance is not None
