@@ -51,7 +51,7 @@ TWINS = {
     ),
     "gathered_attention": ("queries", "where", "output", None),
     "ulysses": ("to_positions(y, broken=self.broken)", "applies transpose", "output", None),
-    "quantised_activations": ("x.abs().amax", "over 2 x 2 elements where 4 x 2", "output", None),
+    "quantised_activations": ("x.abs().amax", "a maximum over tp is missing", "output", None),
     "quantised_weights": ("self.weight - self.zero).to", "the implementation wraps around", "output", None),
     "expert_parallel": ("combine if self.broken else dispatch", "an extra factor max", "output", None),
 }

@@ -1,4 +1,4 @@
-"""What right outputs are computed from is right: values above a wrong output are changed, and outputs looked at.
+"""Values that right outputs are computed from are right: those above a wrong output are changed, and outputs looked at.
 
 Walking up from a wrong output, a value that no right output is computed from is *suspect*. One that right outputs are
 computed from, or may be and that the specification has, is right. The walk ends there, unless it may be a buffer of
@@ -42,8 +42,8 @@ NOBODY = Dependence((), frozenset[Place](), frozenset[float](), frozenset[Place]
 
 
 def dependence(matches: ValueMatches, right: Sequence[str]) -> Dependence:
-    """What the outputs that are ``right`` are computed from, above the wrong output of ``matches``, and what not. Where
-    the bound ``repair_suspects`` ends the walk early, nothing is suspect: the first such value may be further above."""
+    """The values above the wrong output of ``matches`` that outputs which are ``right`` are computed from, and others.
+    Where the bound ``repair_suspects`` ends the walk early, nothing is suspect: the first may be further above."""
     replay = matches.replay
     if not right:
         return NOBODY

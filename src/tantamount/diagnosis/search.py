@@ -86,7 +86,8 @@ def find_repairs(plan: Plan, outputs: Sequence[str], seconds: float = 0.0) -> It
     nearest = None if found else _nearest(start, budget)
     if not _enough(start, found):
         found += _accepted(start, _passes(start), effort, budget, tried)
-    found = sorted(_placed(start, found), key=lambda one: one.cost)
+    found = [_widened(start, one) for one in _placed(start, found)]  # at all runs of a line it may repair the most
+    found = sorted(found, key=lambda one: one.cost)
     if found:
         found[0] = _widened(start, _hoisted(start, found[0], budget))
     for candidate in effort.first("repair_outputs", found):
@@ -181,7 +182,7 @@ class _Start:
 
     @cached_property
     def dependence(self) -> Dependence:
-        """What right outputs are computed from, above the first failing output."""
+        """The values above the first failing output that right outputs are computed from, and others."""
         return dependence(self.matches, self.right)
 
     @cached_property
@@ -202,7 +203,7 @@ class _Start:
 
     @cached_property
     def suspects(self) -> tuple[Class, ...]:
-        """What no right output is computed from: first what does not correspond, in order."""
+        """The values that no right output is computed from: first those that do not correspond, in order."""
         apart = {place for number in self.location.apart for place in self.matches.classes[number].places}
         suspects = self.dependence.suspects
         return tuple(sorted(suspects, key=lambda one: apart.isdisjoint(one.places)))
