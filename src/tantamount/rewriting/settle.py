@@ -60,8 +60,9 @@ def with_rules(
 ) -> Refinement:
     """The report, or that on a rewritten job which is proved: ``again`` refines one. A proof with rules that were only
     tested is UNKNOWN, with ``tested-rules`` refused, unless ``accept_tested``; with ``strict``, so is one with anything
-    that is assumed. Notes say which rules were used, and why
-    others were not. ``known`` is the evidence of rules of which there is some already."""
+    that is assumed. A refutation of what was UNKNOWN is none either where rules that were only tested led to it. Notes
+    say which rules were used, and why others were not. ``known`` is the evidence of rules of which there is some
+    already."""
     if found.stopped or not rules:
         return found
     if found.verdict is Verdict.REFUTED:
@@ -212,7 +213,10 @@ def _with_uses(
         in_pieces=False,
     )
     if found.verdict is not Verdict.PROVED:
-        return found
+        if found.verdict is before.verdict or not tested or accept_tested:
+            return found
+        note = f"REFUTED up to tested rules {', '.join(tested)}; --accept-tested takes them as they are"
+        return replace(found, verdict=Verdict.UNKNOWN, refused=(TESTED,), notes=(note, *found.notes))
     if strict and more:
         return replace(found, verdict=Verdict.UNKNOWN, refused=tuple(dict.fromkeys(one.name for one in more)))
     if not tested or accept_tested:

@@ -330,6 +330,26 @@ def test_a_wrong_program_is_not_proved_by_a_rule(tmp_path: Path, wrong: str) -> 
     assert report.verdict is tt.Verdict.REFUTED
 
 
+def test_a_rule_that_is_only_tested_refutes_nothing(tmp_path: Path) -> None:
+    """The rule is wrong at sizes that were not tried, and both programs are the same function."""
+    text = """[rules.cut]
+inputs = { x = "float32[B, N]" }
+left = "aten.sum.dim_IntList(aten.asinh.default(x), [1])"
+right = "aten.sum.dim_IntList(aten.slice.Tensor(aten.log.default(x + aten.sqrt.default(x*x + 1)), 1, 0, 64), [1])"
+"""
+    first = "x: float32[3, 128]\na = aten.asinh.default(x)\ny = aten.sum.dim_IntList(a, [1])\n-> y"
+    second = (
+        "x: float32[3, 128]\nq = mul(x, x)\np = add(q, 1)\nr = aten.sqrt.default(p)\ns = add(x, r)\n"
+        "a = aten.log.default(s)\ny = aten.sum.dim_IntList(a, [1])\n-> y"
+    )
+    subject = tt.read_job(job_file(tmp_path, first, second))
+    assert tt.refine(subject).verdict is tt.Verdict.UNKNOWN
+    report = tt.refine(subject, rules=[rule(tmp_path, text)])
+    assert report.verdict is tt.Verdict.UNKNOWN
+    assert report.refused == ("tested-rules",)
+    assert report.notes[0].startswith("REFUTED up to tested rules cut")
+
+
 def test_a_wrong_rule_is_never_used(tmp_path: Path) -> None:
     wrong = rule(tmp_path, ASINH.replace("+ 1)", "+ 1.001)"))
     report = tt.refine(
