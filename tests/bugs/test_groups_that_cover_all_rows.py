@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from support.certificates import checked
 from support.graphs import call, placeholder, ref, write_job
 from tantamount import read_job
 from tantamount.answers import refine
+from tantamount.certificate.check import check_certificate
 from tantamount.verdict import Report, Verdict
 
 JOB = """
@@ -73,8 +75,16 @@ def test_where_the_specification_needs_it_too(tmp_path: Path) -> None:
     early = [call("twice", "aten.mul.Tensor", [ref("x"), 2.0], (ROWS, INNER)), grouped(x="twice")]
     report = judged(tmp_path, program(*late), program(*early))
     assert report.verdict is Verdict.PROVED
-    assert any(a.name == "domain" and "product" in a.places for a in report.assumptions)
-    assert not any(a.name == "operator" for a in report.assumptions)
+    domain = [a for a in report.assumptions if a.name == "domain" and "product" in a.places]
+    assert any("its groups end in order" in a.text for a in domain)
+    report.save_certificate(tmp_path / "proof.json")
+    assert not check_certificate(tmp_path / "proof.json").problems
+
+    def without(content: dict[str, Any]) -> None:
+        content["assumptions"] = [one for one in content["assumptions"] if "groups" not in one["text"]]
+
+    found = checked((tmp_path / "job.toml", tmp_path / "proof.json"), without)
+    assert any("its groups end in order" in one for one in found.problems)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from tantamount.certificate.inputs import Layout
 from tantamount.certificate.uses import Uses, uses_of
 from tantamount.ir.job import SAME_NAME, Job
 from tantamount.ops.algebra import Tensor
-from tantamount.ops.calls import operator_of
+from tantamount.ops.calls import operator_of, requires
 from tantamount.ops.execute import Result
 from tantamount.ops.given_indices import assumed_from_start
 from tantamount.ops.widths import assumed_sentences
@@ -35,6 +35,7 @@ _DRAWS = "the k-th draw of every rank from a distribution is its part of the spe
 _SEEDS = "random generators of the ranks: "
 _INDICES = "indices of the specification are in range (0 <= i < n)"
 _FROM_START = "indices that the specification is given are not negative, though PyTorch counts such from the end"
+_REQUIRED = "where the specification is defined: its operator requires that "
 _DEFINED = "where the specification is defined: divisors are not 0, arguments of roots and logarithms are not negative"
 _FITTING = "numbers that the specification converts to integers of 8 and 16 bits are in their range"
 _REPEATS = 4  # executions with other rounding errors before a failure is believed
@@ -136,7 +137,7 @@ def compare_assumptions(
         "operator",
         "opaque-operator",
     }
-    found = [a for a in listed if a.name in exact]
+    found = [a for a in listed if a.name in exact or a.text.startswith(_REQUIRED)]
     wrong += [f"the assumption {a.name} is not one of these programs: {a.text}" for a in found if a not in wanted]
     wrong += [f"the assumption {a.name} is missing: {a.text}" for a in wanted if a not in found]
     if len(set(listed)) < len(listed):
@@ -144,7 +145,7 @@ def compare_assumptions(
     fresh = {*last.dropouts.fresh, *last.dropouts.unclear}
     for a in listed:
         places = {_node(place) for place in a.places}
-        if a.name in exact:
+        if a in found:
             continue
         if a.name == "index-range" and a.text == _INDICES:
             strange = places - ours.indexed
@@ -216,6 +217,9 @@ def _exactly(job: Job, ours: Uses, theirs: Sequence[Uses], last: Executed) -> li
                 row = operator_of(graph, node)
                 for text in row.assumes:
                     places.setdefault(("opaque-operator" if row.opaque else "operator", text), {}).setdefault(node.name)
+    for node in job.specification.nodes:
+        if required := requires(job.specification, node.name):
+            places.setdefault(("domain", f"{_REQUIRED}{required}"), {}).setdefault(node.name)
     return [*out, *(Assumption(name, text, tuple(sites)) for (name, text), sites in places.items())]
 
 

@@ -17,7 +17,7 @@ from tantamount.calculus.rebuild import refresh
 from tantamount.calculus.symbolic import Obligation
 from tantamount.calculus.terms import ZERO, Polynomial
 from tantamount.ir.job import SAME_NAME, Job
-from tantamount.ops.calls import operator_of
+from tantamount.ops.calls import operator_of, requires
 from tantamount.ops.given_indices import assumed_from_start
 from tantamount.ops.widths import assumed_sentences
 from tantamount.proof.inputs import Inputs
@@ -34,6 +34,7 @@ __all__ = [
 ]
 
 REAL_ARITHMETIC = "numbers are real: rounding and overflow are not modelled, float-to-float casts are the identity"
+_REQUIRED = "where the specification is defined: its operator requires that "
 _STOPPING = ("index", "divisor")  # kinds of obligations without which a whole program stops
 
 
@@ -125,7 +126,8 @@ def _shown(read: Reading) -> str:
 
 
 def operator_assumptions(job: Job) -> list[Assumption]:
-    """The assumptions of the definitions of the operators that occur, with the nodes that call them."""
+    """The assumptions of the definitions of the operators that occur, and what the specification's require, with the
+    nodes that call them."""
     places: dict[tuple[str, str], dict[str, None]] = {}
     for graph in (job.specification, *job.programs):
         for node in graph.nodes:
@@ -133,6 +135,9 @@ def operator_assumptions(job: Job) -> list[Assumption]:
             for text in row.assumes if row is not None else ():
                 name = "opaque-operator" if row is not None and row.opaque else "operator"
                 places.setdefault((name, text), {}).setdefault(node.name)
+    for node in job.specification.nodes:
+        if required := requires(job.specification, node.name):
+            places.setdefault(("domain", f"{_REQUIRED}{required}"), {}).setdefault(node.name)
     return [Assumption(name, text, tuple(sites)) for (name, text), sites in places.items()]
 
 
