@@ -188,7 +188,7 @@ class _Values:
         self._known: dict[Any, int] = {}
 
     def read(self, node: fx.Node) -> str:
-        """What a node is computed from: equal texts stand for equal values."""
+        """The text that says how a node is computed: equal texts stand for equal values."""
         open_ = list(node.all_input_nodes)
         while open_:
             one = open_[-1]
