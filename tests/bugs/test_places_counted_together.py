@@ -28,8 +28,6 @@ HOT: dict[str, Places] = {
 # how often something is counted when all places are, with the numbers of that count
 COUNTED: dict[str, tuple[Places, float]] = {
     "all": (lambda hot: hot.sum(), N),
-    "by columns": (lambda hot: hot.sum(0).sum(), N),
-    "weighted": (lambda hot: (hot * 2).sum(), 2 * N),
     "twice": (lambda hot: hot.sum() * hot.sum(), N * N),
 }
 
