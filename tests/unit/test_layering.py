@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src" / "tantamount"
 MAX_LINES = 600
 
 # Part (a module or folder directly under the package) -> the other parts it may import. Bottom to top.
-BASE = frozenset({"clock", "errors", "limits", "effort", "sizes", "ir", "verdict", "writing"})
+BASE = frozenset({"clock", "errors", "memory", "limits", "effort", "sizes", "ir", "verdict", "writing"})
 PROOF = BASE | {"ops", "calculus", "reduction"}
 EXECUTION = PROOF | {"semantics", "proof"}
 DIAGNOSIS = EXECUTION | {"execution", "correspond"}
@@ -24,6 +24,7 @@ REFINEMENT = DIAGNOSIS | {"diagnosis"}
 MAY_IMPORT: dict[str, frozenset[str]] = {
     "clock": frozenset(),
     "errors": frozenset(),
+    "memory": frozenset(),
     "limits": frozenset({"errors"}),
     "effort": frozenset({"errors", "limits"}),
     "sizes": frozenset({"errors", "limits", "effort"}),

@@ -20,6 +20,7 @@ import numpy as np
 
 from tantamount.errors import InternalError, TantamountError, Unsupported
 from tantamount.ir.types import DType, Kind, Shape
+from tantamount.memory import reserve
 from tantamount.ops.algebra import Doubt, Interpretation, Law, Number, PerRank, Scalar
 from tantamount.ops.arrays import Array, ArrayLayout
 from tantamount.ops.functions import (
@@ -32,7 +33,6 @@ from tantamount.ops.functions import (
     tied_rows,
 )
 from tantamount.semantics.draws import sample
-from tantamount.semantics.memory import reserve
 
 __all__ = ["STOPS", "Array", "Flag", "IntegerOverflow", "Masks", "Reference"]
 

@@ -12,7 +12,7 @@ from torch import Tensor, fx, nn
 from torch.nn.parameter import is_lazy
 
 from tantamount.capture.torch.sources import is_user_file, shown_file, user_line
-from tantamount.errors import UserError
+from tantamount.errors import EnvironmentFault, UserError, environment_fault
 
 __all__ = [
     "check_modules", "check_quantised", "line_of", "loader_problem", "not_captured", "refused_ddp", "said",
@@ -60,8 +60,11 @@ def check_quantised(graph: fx.Graph, place: str) -> None:
             raise refused_quantised(name, place)
 
 
-def not_captured(problem: Exception, place: str) -> UserError:
-    """The error that says why a program could not be traced."""
+def not_captured(problem: Exception, place: str) -> UserError | EnvironmentFault:
+    """The error that says why a program could not be traced: the machine's, if that gave out."""
+    fault = environment_fault(problem, place)
+    if fault is not None:
+        return fault
     text = str(problem)
     if _QUANTISED.search(text):
         return refused_quantised(said(problem).partition(":")[0], f"{place}{line_of(problem)}")
