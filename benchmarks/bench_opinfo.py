@@ -1,12 +1,14 @@
 """PyTorch's own samples of every operator (its OpInfo database) against our definitions, forward and backward.
 
     python benchmarks/bench_opinfo.py [docs/opinfo.md] [--samples 50] [--only SUBSTRING] [--workers 2] [--kept FOLDER]
+        [--device cuda]
 
 Every sample is executed in eager; each ATen call on the way whose operator has a definition is executed by the
 reference interpreter, too. Prints (or writes) the table operator -> calls, agreeing, refused, differing. Exit code 1 if
 some call differs. ``--samples``: at most so many samples of an operator in one element type, instead of all.
 ``--kept``: what becomes of each entry is written there, and read where it is there already: a run that was ended goes
-on. Who changes a definition removes the entries that it concerns.
+on. Who changes a definition removes the entries that it concerns. ``--device``: where eager runs; on a GPU without
+its short forms of float32 (TF32) and of sums.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import json
 import sys
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parents[1]
@@ -48,18 +51,27 @@ all that autograd calls. Calls that differ in values only are counted up to four
 """
 
 
-def _one(number: int, most: int | None, kept: Path | None) -> tuple[int, Tally]:
+def _one(number: int, most: int | None, kept: Path | None, device: str) -> tuple[int, Tally]:
     torch.set_num_threads(1)
+    if device != "cpu":
+        exactly()
     op = database()[number]
     path = kept and kept / f"{number}-{op.full_name}-{most}.json"
     if path is not None and path.exists():
         return number, _read(path)
-    tally = check(op, most=most)
+    tally = check(op, most=most, device=device)
     if path is not None:
         part = path.with_suffix(".part")
         part.write_text(json.dumps(vars(tally)), encoding="utf-8")
         part.replace(path)
     return number, tally
+
+
+def exactly() -> None:
+    """Have kernels of GPUs multiply and add in the types of their operands."""
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
 
 
 def _read(path: Path) -> Tally:
@@ -113,13 +125,15 @@ def main() -> int:
     parser.add_argument("--only", default="")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--kept", type=Path, default=None)
+    parser.add_argument("--device", default="cpu")
     options = parser.parse_args()
     chosen = [k for k, op in enumerate(database()) if options.only in op.full_name]
     if options.kept is not None:
         options.kept.mkdir(parents=True, exist_ok=True)
     total = Tally()
-    with ProcessPoolExecutor(options.workers) as pool:
-        jobs = [pool.submit(_one, number, options.samples, options.kept) for number in chosen]
+    spawned = None if options.device == "cpu" else get_context("spawn")  # CUDA does not survive a fork
+    with ProcessPoolExecutor(options.workers, mp_context=spawned) as pool:
+        jobs = [pool.submit(_one, number, options.samples, options.kept, options.device) for number in chosen]
         for done, job in enumerate(as_completed(jobs), 1):
             total.update(job.result()[1])
             if done % 50 == 0:

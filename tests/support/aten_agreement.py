@@ -1,9 +1,8 @@
 """Does the definition of an operator compute what eager computed in one call?
 
 A result agrees if its type is eager's and its values are, up to the rounding of its element type. Where that fails,
-eager
-is asked again in wider types, because definitions are read over the reals and the unbounded integers: floats in float64
-(then it was rounding), integers in int64 (then eager's integers wrapped around).
+eager is asked again in wider types, because definitions are read over the reals and the unbounded integers: floats in
+float64 (then it was rounding), integers in int64 (then eager's integers wrapped around).
 """
 
 from __future__ import annotations
@@ -154,7 +153,8 @@ def _memory_in_order(x: torch.Tensor) -> bool:
 def _floats(x: torch.Tensor) -> torch.Tensor:
     if x.layout is not torch.strided:
         return torch.zeros(())
-    return torch.view_as_real(x.detach().resolve_conj()).double() if x.is_complex() else x.detach().double()
+    x = x.detach().cpu()
+    return torch.view_as_real(x.resolve_conj()).double() if x.is_complex() else x.double()
 
 
 def _as_good(call: Call, found: Any) -> bool:
@@ -162,14 +162,14 @@ def _as_good(call: Call, found: Any) -> bool:
     elements, and none comes twice where none may."""
     name = call.overload._schema.name.removeprefix("aten::")
     ours, eager = (x if isinstance(x, tuple) else (x,) for x in (found, call.result))
-    chosen, theirs = torch.as_tensor(np.array(ours[-1].value)), eager[-1]
+    chosen, theirs = torch.as_tensor(np.array(ours[-1].value)), eager[-1].cpu()
     if any(_Compared().difference(f, w) is not None for f, w in zip(ours[:-1], eager[:-1], strict=True)):
         return False
     if chosen.shape != theirs.shape:
         return False
     bound = lookup(call.target, "call").signature.bind(*call.args, **call.kwargs)
     bound.apply_defaults()
-    x = call.args[0].detach()
+    x = call.args[0].detach().cpu()
     dim = bound.arguments.get("dim", -1)
     if name.startswith("max_pool2d"):
         x, chosen, theirs, dim = x.flatten(-2), chosen.flatten(-2), theirs.flatten(-2), -1
@@ -231,7 +231,7 @@ def operand(item: Any) -> Any:
 
 
 def _array(x: torch.Tensor, dtype: DType) -> Array:
-    x = x.detach().resolve_conj().resolve_neg()
+    x = x.detach().cpu().resolve_conj().resolve_neg()
     if dtype.is_complex:
         parts = torch.view_as_real(x).double().numpy()
         return np.array(parts)

@@ -93,10 +93,16 @@ def database() -> Sequence[Any]:
 
 
 def check(
-    op: Any, dtypes: Sequence[torch.dtype] = DTYPES, most: int | None = None, references: bool = False, forms: int = 0
+    op: Any,
+    dtypes: Sequence[torch.dtype] = DTYPES,
+    most: int | None = None,
+    references: bool = False,
+    forms: int = 0,
+    device: str = "cpu",
 ) -> Tally:
     """The tally of an ``OpInfo``: all its samples (the first ``most``) in every element type that it supports;
-    ``references``: the larger set of samples, with extreme values. ``forms``: see :class:`Tally`."""
+    ``references``: the larger set of samples, with extreme values. ``forms``: see :class:`Tally`. ``device``: where
+    eager runs; definitions are executed on the CPU."""
     tally = Tally(forms=forms)
     seen: Counter[str] = Counter()
 
@@ -109,10 +115,10 @@ def check(
             tally.add(call)
 
     for dtype in dtypes:
-        if dtype not in op.supported_dtypes("cpu"):
+        if dtype not in op.supported_dtypes(device):
             continue
         torch.manual_seed(crc32(f"{op.full_name} {dtype}".encode()))
-        for sample in _samples(op, dtype, most, references, tally):
+        for sample in _samples(op, dtype, most, references, tally, device):
             tally.samples += 1
             try:
                 _run(op, sample, each)
@@ -121,11 +127,13 @@ def check(
     return tally
 
 
-def _samples(op: Any, dtype: torch.dtype, most: int | None, references: bool, tally: Tally) -> Iterator[Any]:
-    backward = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
+def _samples(
+    op: Any, dtype: torch.dtype, most: int | None, references: bool, tally: Tally, device: str
+) -> Iterator[Any]:
+    backward = op.supports_autograd and dtype in op.supported_backward_dtypes(device)
     make = op.reference_inputs if references else op.sample_inputs
     try:
-        for k, sample in enumerate(make("cpu", dtype, requires_grad=backward)):
+        for k, sample in enumerate(make(device, dtype, requires_grad=backward)):
             if most is not None and k >= most:
                 return
             yield sample
@@ -142,5 +150,5 @@ def _run(op: Any, sample: Any, each: Any) -> None:
         given = pytree.tree_leaves((sample.input, sample.args, sample.kwargs))
         leaves = [x for x in given if isinstance(x, torch.Tensor) and x.requires_grad]
         if outputs and leaves:
-            gradients = [torch.randn(x.shape, dtype=torch.float64).to(x.dtype) for x in outputs]
+            gradients = [torch.randn(x.shape, dtype=torch.float64).to(x.device, x.dtype) for x in outputs]
             recorded(lambda: torch.autograd.grad(outputs, leaves, gradients, allow_unused=True), each)

@@ -31,7 +31,7 @@ def result(target: str, *args: Any, masks: Any = None, **kwargs: Any) -> Any:
     def typed(item: Any) -> Any:
         if not isinstance(item, np.ndarray):
             return item
-        return Tensor(item.shape, DType.BOOL if item.dtype == np.bool_ else DType.FLOAT64, item)
+        return Tensor(item.shape, {"b": DType.BOOL, "i": DType.INT64}.get(item.dtype.kind, DType.FLOAT64), item)
 
     def plain(tensor: Any) -> Any:
         return None if tensor is None else torch.tensor(np.array(tensor.value))
@@ -262,6 +262,66 @@ def test_grouped_product() -> None:
     torch.testing.assert_close(ours.float(), theirs, rtol=1e-4, atol=1e-5)
 
 
+def seen(queries: tuple[int, ...], keys: tuple[int, ...], causal: bool, left: int, right: int) -> Any:
+    """Which keys every query of sequences of these lengths sees, written out."""
+    mask = np.zeros((sum(queries), sum(keys)), bool)
+    for n, (many, others) in enumerate(zip(queries, keys, strict=True)):
+        for i in range(many):
+            for j in range(others):
+                place = i + others - many
+                near = (left < 0 or j >= place - left) and (j <= place if causal else right < 0 or j <= place + right)
+                mask[sum(queries[:n]) + i, sum(keys[:n]) + j] = near
+    return torch.tensor(mask)
+
+
+@pytest.mark.parametrize(
+    ("queries", "keys"), [((3, 5), (3, 5)), ((3, 0, 2), (4, 2, 1)), ((1, 4), (6, 2))], ids=["alike", "empty", "more"]
+)
+def test_attention_within_sequences(queries: tuple[int, ...], keys: tuple[int, ...]) -> None:
+    """Causal masks and windows are aligned with the last key of a sequence; groups of heads; gradients of both."""
+    generator = np.random.default_rng(3)
+    q, k, v = (generator.standard_normal((n, h, 4)) for n, h in ((sum(queries), 4), (sum(keys), 2), (sum(keys), 2)))
+    grad, starts = generator.standard_normal(q.shape), [np.cumsum([0, *lengths]) for lengths in (queries, keys)]
+    longest = max(queries), max(keys)
+    windows = [(False, -1, -1), (True, -1, -1), (False, -1, 0), (False, 2, 0), (False, 1, 1), (True, 2, 5)]
+    for causal, left, right in windows:
+        leaves = [torch.tensor(x.swapaxes(0, 1), requires_grad=True) for x in (q, k, v)]
+        mask = seen(queries, keys, causal, left, right)
+        wanted = functional.scaled_dot_product_attention(*leaves, attn_mask=mask, enable_gqa=True)
+        wanted.backward(torch.tensor(grad.swapaxes(0, 1)))
+        scores = leaves[0].detach() @ leaves[1].detach().repeat_interleave(2, 0).transpose(1, 2) / 2
+        sums = scores.masked_fill(~mask, float("-inf")).logsumexp(-1)
+        for name in ("aten._flash_attention_{}.default", "torch_attn._varlen_attn{}.default"):
+            flash = name.startswith("aten")
+            sides = {"window_size_left": left, "window_size_right": right} if flash else {}
+            given = (0.0, causal, False) if flash else (causal, None, (left, right), True)
+            found = result(name.format("forward" if flash else ""), q, k, v, *starts, *longest, *given, **sides)
+            close(found[0].transpose(0, 1), wanted.detach())
+            rows = mask.any(1)
+            close(found[1][:, rows], sums[:, rows])
+            saved = torch.where(rows, found[1], 5.0).numpy()  # of a row that sees nothing it is not read
+            rest = (0.0, causal, None, None) if flash else (causal, np.zeros(2), None, (left, right))
+            changes = result(
+                name.format("backward" if flash else "_backward"), grad, q, k, v, found[0].numpy(), saved, *starts,
+                *longest, *rest, **sides,
+            )  # fmt: skip
+            for change, leaf in zip(changes, leaves, strict=True):
+                close(change.transpose(0, 1), leaf.grad)
+
+
+def test_windows_of_batches() -> None:
+    """Without starts of sequences, the rows of a batch are one."""
+    q, k, v = (x.swapaxes(1, 2) for x in (QUERY[:, :, :3], KEY, VALUE))
+    mask = seen((3,), (5,), False, 1, 0)
+    wanted = functional.scaled_dot_product_attention(*map(torch.tensor, (QUERY[:, :, :3], KEY, VALUE)), attn_mask=mask)
+    target = "aten._flash_attention_forward.default"
+    sides = {"window_size_left": 1, "window_size_right": 0}
+    out, *_ = result(target, q, k, v, None, None, 3, 5, 0.0, False, False, **sides)
+    close(out.transpose(1, 2), wanted)
+    with pytest.raises(UserError, match="attention with block_table"):
+        result(target, q, k, v, None, None, 3, 5, 0.0, False, False, block_table=np.zeros((1, 1), np.int64))
+
+
 def test_every_kernel_that_is_not_run_is_here() -> None:
     assert {
         "aten._scaled_dot_product_flash_attention.default",
@@ -270,6 +330,10 @@ def test_every_kernel_that_is_not_run_is_here() -> None:
         "aten._scaled_dot_product_flash_attention_backward.default",
         "aten._scaled_dot_product_efficient_attention_backward.default",
         "aten._scaled_dot_product_cudnn_attention_backward.default",
+        "aten._flash_attention_forward.default",
+        "aten._flash_attention_backward.default",
+        "torch_attn._varlen_attn.default",
+        "torch_attn._varlen_attn_backward.default",
         "aten._fused_rms_norm_backward.default",
         "aten._scaled_mm.default",
         "aten._grouped_mm.default",

@@ -35,7 +35,8 @@ class Leaf:
     """A free tensor. Integers are drawn from ``range(bound)``; every other time from all that they may be, if they are
     not known to be indices: ``span`` is ``None`` if they are, else the least and the greatest. ``special``: integers
     that it is compared with. ``rounded`` names what rounds floats to numbers that their type has; ``nonnegative``:
-    they are not below 0."""
+    they are not below 0. ``ordered``: the elements are ends of groups of so many places, drawn in order more often than
+    not."""
 
     name: LeafName
     shape: Shape
@@ -45,6 +46,7 @@ class Leaf:
     special: tuple[int, ...] = ()
     rounded: str = ""
     nonnegative: bool = False
+    ordered: int | None = None
 
     @property
     def size(self) -> int:
@@ -107,6 +109,8 @@ def draw_leaves(leaves: Sequence[Leaf], pool: Pool, seed: int, scale: Scale) -> 
 
 def _drawn(leaf: Leaf, pool: Pool, seed: int, scale: Scale) -> Array:
     generator = np.random.default_rng([seed, crc32(repr(leaf.name).encode())])
+    if leaf.ordered is not None and leaf.size and seed % 4 != 3:
+        return _in_order(generator, leaf.shape, leaf.ordered, seed)
     if scale.sampled:
         return _sampled(leaf, pool, seed, scale.sampled, generator)
     if leaf.kind is Kind.BOOL:
@@ -179,6 +183,19 @@ def _spread(generator: np.random.Generator, shape: Shape, low: int, high: int) -
     ends = generator.choice(np.array([low, high, max(low, -1), 0, 1, *edges]), shape)
     near = generator.integers(max(low, -300), min(high, 300) + 1, shape)
     return np.asarray(np.where(generator.integers(0, 2, shape) == 0, ends, near), dtype=np.float64)
+
+
+def _in_order(generator: np.random.Generator, shape: Shape, places: int, seed: int) -> Array:
+    """Ends of groups of ``places`` places in order along the last dimension; of all of them two times of three, the
+    first 0 as often, and the groups of one size at every fourth seed."""
+    ends = np.sort(generator.integers(0, places + 1, shape), -1)
+    if seed % 4 == 2:
+        ends = np.zeros(shape) + np.linspace(0, places, shape[-1]).round()
+    if seed % 3 != 1:
+        ends[..., 0] = 0
+    if seed % 3 != 2:
+        ends[..., -1] = places
+    return np.asarray(ends, dtype=np.float64)
 
 
 def _in_rows(generator: np.random.Generator, value: Array, numbers: tuple[float, ...]) -> Array:

@@ -163,10 +163,19 @@ def plan_execution(
         special = sorted({n for side in sides for n in side.special.get(plain, ())}, key=lambda n: (abs(n), n))
         special = store.effort.first("drawn_integers", special)
         least = max(1, _INTEGERS if bound is None else bound)
+        ordered = max((side.ordered[plain] for side in sides if plain in side.ordered), default=None)
         leaf, real = (source, name), kind is Kind.FLOAT
         leaves.append(
             Leaf(
-                leaf, atom.shape, kind, least, span, tuple(special), atom.facts.rounded, real and atom.facts.nonnegative
+                leaf,
+                atom.shape,
+                kind,
+                least,
+                span,
+                tuple(special),
+                atom.facts.rounded,
+                real and atom.facts.nonnegative,
+                ordered if atom.shape else None,
             )
         )
     one_sided = not implementation.drops or not specification.dropouts  # then no masks belong together

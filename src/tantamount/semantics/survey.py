@@ -7,7 +7,7 @@ operator needs a rule here, and a new definition is covered at once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import prod
 from typing import Any
@@ -34,7 +34,9 @@ class Survey:
     among them; ``work``: element operations, with contractions counted as products. ``index_bounds``: for the integer
     inputs whose use was found, the number n such that values in ``range(n)`` are in range for at least one use;
     ``special``: for integer inputs, the numbers that they are compared with. ``numbers``: those that values are
-    compared with or divided by; ``jumps``: something is compared, rounded or ordered."""
+    compared with or divided by; ``jumps``: something is compared, rounded or ordered. ``ordered``: integer inputs whose
+    elements are compared with each other, as ends of groups are, with the greatest number of places that they divide.
+    """
 
     kept: int
     largest: int
@@ -43,6 +45,7 @@ class Survey:
     special: Mapping[str, frozenset[int]]
     numbers: frozenset[Fraction] = frozenset()
     jumps: bool = False
+    ordered: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,9 @@ def survey(graph: Graph, groups: Mapping[str, int] | None = None) -> Survey:
     bounds = {**sketching.compared, **sketching.bounds}
     special = {name: frozenset(found) for name, found in sketching.special.items()}
     numbers = frozenset(sorted(sketching.numbers, key=lambda x: (abs(x), x))[:_NUMBERS])
-    return Survey(kept, max(largest, sketching.largest), sketching.work, bounds, special, numbers, sketching.jumps)
+    ordered = {name: sketching.reached[name] for name in sketching.ordered & sketching.reached.keys()}
+    largest = max(largest, sketching.largest)
+    return Survey(kept, largest, sketching.work, bounds, special, numbers, sketching.jumps, ordered)
 
 
 def elements(graph: Graph, groups: Mapping[str, int] | None = None) -> tuple[int, int]:
@@ -117,6 +122,8 @@ class _Sketching(Interpretation):
         self.compared: dict[str, int] = {}
         self.numbers: set[Fraction] = set()
         self.special: dict[str, set[int]] = {}
+        self.ordered: set[str] = set()
+        self.reached: dict[str, int] = {}
         self.jumps = False
 
     def _meet(self, *xs: _Sketch) -> None:
@@ -212,6 +219,11 @@ class _Sketching(Interpretation):
 
     def less(self, x: _Sketch, y: _Sketch) -> _Sketch:
         self._meet(x, y)
+        ours, theirs = ({name for name, _ in side.origins} for side in (x, y))
+        self.ordered |= ours & theirs
+        for names, iota in ((ours, y.iota), (theirs, x.iota)):
+            for name in names if iota is not None else ():
+                self.reached[name] = max(self.reached.get(name, 0), iota)
         return self._new(x.shape)
 
     def equal(self, x: _Sketch, y: _Sketch) -> _Sketch:

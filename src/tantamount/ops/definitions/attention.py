@@ -149,7 +149,7 @@ def attention_math(
     return matmul_of(b, weights, b.mul(value, 1 / (1 - Fraction(exact(dropout_p))))), weights
 
 
-def _with_sums(
+def attended_with_sums(
     b: Builder,
     query: Tensor,
     key: Tensor,
@@ -203,7 +203,7 @@ def flash_attention(
     if return_debug_mask:
         raise ShapeProblem("return_debug_mask = True")
     _require_square(query, key, is_causal)
-    out, sums = _with_sums(b, query, key, value, None, dropout_p, is_causal, scale)
+    out, sums = attended_with_sums(b, query, key, value, None, dropout_p, is_causal, scale)
     state = (b.unknown((2,), DType.UINT64), b.unknown((), DType.UINT64))
     return (out, sums, None, None, None, None, *state, None)
 
@@ -224,7 +224,7 @@ def flash_attention_cpu(
 
     A query all of whose keys are masked has the value 0 and the logarithm 0.
     """
-    return _with_sums(b, query, key, value, attn_mask, dropout_p, is_causal, scale, of_nothing=0)
+    return attended_with_sums(b, query, key, value, attn_mask, dropout_p, is_causal, scale, of_nothing=0)
 
 
 @operator("aten._scaled_dot_product_efficient_attention.default", category=_ATTENTION)
@@ -245,7 +245,7 @@ def efficient_attention(
     The logarithms are padded to a multiple of 32 by unknowns.
     """
     _require_heads(query, key)
-    out, sums = _with_sums(b, query, key, value, attn_bias, dropout_p, is_causal, scale)
+    out, sums = attended_with_sums(b, query, key, value, attn_bias, dropout_p, is_causal, scale)
     *lead, length = sums.shape
     missing = -length % 32
     if not compute_log_sumexp:
@@ -273,7 +273,7 @@ def cudnn_attention(
     if return_debug_mask:
         raise ShapeProblem("return_debug_mask = True")
     _require_square(query, key, is_causal)
-    out, sums = _with_sums(b, query, key, value, attn_bias, dropout_p, is_causal, scale)
+    out, sums = attended_with_sums(b, query, key, value, attn_bias, dropout_p, is_causal, scale)
     state = (b.unknown((), DType.INT64), b.unknown((), DType.INT64))
     kept = b.unsqueeze(sums, -1) if compute_log_sumexp else None
     return (out, kept, None, None, None, None, *state, None)
@@ -313,7 +313,7 @@ def _weights_and_change(
     return weights, b.mul(weights, b.sub(matmul_of(b, grad, b.transpose(value, -2, -1)), mean))
 
 
-def _attention_backward(
+def attention_gradients(
     b: Builder,
     grad: Tensor,
     query: Tensor,
@@ -371,7 +371,7 @@ def flash_attention_backward(
         raise ShapeProblem("the gradient of attention to sequences of several lengths")
     _require_square(query, key, is_causal)
     # without sequences of several lengths their greatest has no effect, nor without dropout the random numbers' state
-    return _attention_backward(b, grad_out, query, key, value, out, logsumexp, None, dropout_p, is_causal, scale)
+    return attention_gradients(b, grad_out, query, key, value, out, logsumexp, None, dropout_p, is_causal, scale)
 
 
 @operator("aten._scaled_dot_product_flash_attention_for_cpu_backward.default", category=_ATTENTION)
@@ -390,7 +390,7 @@ def flash_attention_cpu_backward(
     scale: Scalar | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """the gradients of query, key and value, with the weights exp(scale * query key^T + mask - logsumexp)"""
-    return _attention_backward(b, grad_out, query, key, value, out, logsumexp, attn_mask, dropout_p, is_causal, scale)
+    return attention_gradients(b, grad_out, query, key, value, out, logsumexp, attn_mask, dropout_p, is_causal, scale)
 
 
 @operator("aten._scaled_dot_product_cudnn_attention_backward.default", category=_ATTENTION)
@@ -421,7 +421,7 @@ def cudnn_attention_backward(
         raise ShapeProblem(f"lengths {max_q} and {max_k} of {query.type} and {key.type}")
     _require_square(query, key, is_causal)
     sums = b.squeeze(logsumexp, (-1,))
-    return _attention_backward(b, grad_out, query, key, value, out, sums, attn_bias, dropout_p, is_causal, scale)[:3]
+    return attention_gradients(b, grad_out, query, key, value, out, sums, attn_bias, dropout_p, is_causal, scale)[:3]
 
 
 @operator("aten._scaled_dot_product_efficient_attention_backward.default", category=_ATTENTION)
@@ -448,7 +448,7 @@ def efficient_attention_backward(
     _require_heads(query, key)
     sums = b.slice(logsumexp, -1, 0, query.shape[-2])  # without the padding
     given = (grad_out_, query, key, value, out, sums, attn_bias, dropout_p, is_causal, scale)
-    gradients = _attention_backward(b, *given)
+    gradients = attention_gradients(b, *given)
     of_bias = None
     if attn_bias is not None and attn_bias.dtype.is_float:
         of_scores = _weights_and_change(b, *given)[1]

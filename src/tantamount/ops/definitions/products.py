@@ -104,17 +104,23 @@ def grouped_mm(
     return b.cast(out, out_dtype or self.dtype)
 
 
-def _members(b: Builder, offs: Tensor, groups: int, size: int) -> Tensor:
-    """[i, g]: whether place i lies in group g, which is the number of groups that end at or before i."""
-    if offs.shape != (groups,):
-        raise ShapeProblem(f"ends {offs.type} of {groups} groups")
+def group_of_place(b: Builder, offs: Tensor, size: int) -> Tensor:
+    """The group that each place lies in, which is the number of groups that end at or before it; the program stops
+    unless they end in order, the last at ``size`` or before."""
+    groups = offs.shape[0]
     if groups:
         before = b.concat([b.full((1,), 0, offs.dtype), b.slice(offs, 0, 0, -1)], 0)
         stop_unless(b, b.not_(b.less(offs, before)))
         stop_unless(b, b.not_(b.less(b.full((1,), size, offs.dtype), b.slice(offs, 0, -1))))
     place = b.iota(size, offs.dtype)
-    before = b.sum(b.not_(b.less(b.unsqueeze(place, 1), offs)), (1,))
-    return b.equal(b.unsqueeze(before, 1), b.iota(groups))
+    return b.sum(b.not_(b.less(b.unsqueeze(place, 1), offs)), (1,))
+
+
+def _members(b: Builder, offs: Tensor, groups: int, size: int) -> Tensor:
+    """[i, g]: whether place i lies in group g."""
+    if offs.shape != (groups,):
+        raise ShapeProblem(f"ends {offs.type} of {groups} groups")
+    return b.equal(b.unsqueeze(group_of_place(b, offs, size), 1), b.iota(groups))
 
 
 def _written(b: Builder, out: Tensor, offs: Tensor, dim: int) -> Tensor:

@@ -45,6 +45,10 @@ NOT_RUN = frozenset({
     "aten._scaled_dot_product_efficient_attention_backward.default",
     "aten._scaled_dot_product_cudnn_attention_backward.default",
     "aten._fused_rms_norm_backward.default",
+    "aten._flash_attention_forward.default",
+    "aten._flash_attention_backward.default",
+    "torch_attn._varlen_attn.default",
+    "torch_attn._varlen_attn_backward.default",
     "aten._scaled_mm.default",
     "aten._grouped_mm.default",
 })  # fmt: skip
