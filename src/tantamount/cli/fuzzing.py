@@ -285,13 +285,12 @@ def backends_(python: tuple[str, ...], probe: str | None) -> int:
             terminal.out(f"{name:>14}  installed  part of Tantamount, for tests\n")
             continue
         hosted = Hosted(backend, pythons.get(name, ""))
-        versions = hosted.versions()
+        versions, problem = hosted.asked()
         hosted.close()
-        state = (
-            f"installed  {', '.join(f'{k} {v}' for k, v in versions.items())}"
-            if versions
-            else f"missing    {backend.install}"
-        )
+        if versions:
+            state = f"installed  {', '.join(f'{k} {v}' for k, v in versions.items())}"
+        else:
+            state = f"missing    {backend.install}" + (f"; {problem}" if "device" in backend.options else "")
         terminal.out(f"{name:>14}  {state}\n")
         for row in deviations(name):
             terminal.out(f"{'':>27}deviation {row.name}: {row.about}\n")

@@ -337,7 +337,7 @@ def part(asked: tuple[Setup, Path, Mapping[str, Rule] | None], tell: Callable[[A
 def _starts(name: str, python: str) -> None:
     """See that a backend starts. Raises :class:`UserError` if it does not, or there is none of that name."""
     compiler = started(name, python)
-    problem = compiler.problem() if isinstance(compiler, Hosted) else ""
+    problem = compiler.asked()[1] if isinstance(compiler, Hosted) else ""
     compiler.close()
     if problem:
         raise UserError(

@@ -26,7 +26,7 @@ from tantamount.capture.fields import shown
 from tantamount.capture.files import read_text
 from tantamount.capture.graph_document import graph_document
 from tantamount.errors import UserError
-from tantamount.fuzz.backends.base import ENVIRONMENT, HOSTS, Backend, python_for
+from tantamount.fuzz.backends.base import HOSTS, Backend, python_for
 from tantamount.fuzz.backends.source import array_source
 from tantamount.fuzz.oracle import Failure, message_pattern, operators, signature
 from tantamount.ir.graph import Graph, Node
@@ -81,7 +81,7 @@ def inputs():
 
 
 def run():
-    program = compiled(sys.modules[__name__], {{"level": {level!r}}}, {described}, inputs())
+    program = compiled(sys.modules[__name__], {options}, {described}, inputs())
     return program(inputs())[0]
 
 
@@ -128,12 +128,13 @@ def reproducer(failure: Failure, backend: Backend, seed: int, index: int) -> str
     ]
     imports, parts = _imports_first(host.read_text(), backend.emit(form.graph))
     text = _HEAD.format(
-        title=_title(failure), seed=seed, index=index, environment=ENVIRONMENT, install=backend.install,
+        title=_title(failure), seed=seed, index=index, environment=dict(backend.environment), install=backend.install,
         imports="\n".join(f"    {line}" for line in imports),
     )  # fmt: skip
     text += "\n" + "\n\n\n".join(parts)
     text += _CHECK.format(
-        level=failure.level, described=described, given="\n".join(given), raises=failure.kind in ("refused", "raised"),
+        options={**backend.options, "level": failure.level}, described=described, given="\n".join(given),
+        raises=failure.kind in ("refused", "raised"),
         expected=", ".join(_value(plain(x), None, x.type) for x in form.expected),
         bounds=[4.0 * x.value.error for x in form.expected],
     )  # fmt: skip

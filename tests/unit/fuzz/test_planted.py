@@ -15,12 +15,13 @@ import pytest
 from support.jobs import typed_graph
 from tantamount.errors import UserError
 from tantamount.fuzz.backends import backends
-from tantamount.fuzz.backends.base import Hosted, Outcome
+from tantamount.fuzz.backends.base import ENVIRONMENT, Hosted, Outcome, policy_of
 from tantamount.fuzz.backends.planted import PLANTED, Bug, Planted
 from tantamount.fuzz.campaign import Campaign, Setup, narrowed, run_campaign
 from tantamount.fuzz.cases import Maker
 from tantamount.fuzz.draft import Policy
 from tantamount.fuzz.findings import Finding, read_findings, replay, resembles, save
+from tantamount.fuzz.hosts.main import _versions as answered_versions  # pyright: ignore[reportPrivateUsage]
 from tantamount.fuzz.oracle import (
     Failure,
     compare,
@@ -237,13 +238,40 @@ def test_a_reproducer_tells_right_from_wrong(tmp_path: Path) -> None:
 def test_a_backend_in_a_process_of_its_own() -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed")
     failure, _ = failing()
-    hosted = Hosted(backends()["eager"])
+    options = backends()["eager-cuda"].options
+    assert options["device"] == "cuda"
+    hosted = Hosted(replace(backends()["eager-cuda"], options={**options, "device": "cpu"}))
     outcome = hosted.run(failure.form.graph, failure.form.inputs)
     versions = hosted.versions()
     hosted.close()
-    assert outcome.ok
+    assert outcome.ok, outcome.message
     assert compare(backends()["eager"], failure.form, outcome) is None
     assert "torch" in versions
+
+
+def test_a_device_that_there_is_not_is_told() -> None:
+    class Host:
+        @staticmethod
+        def versions(device: str = "cpu") -> dict[str, str]:
+            if device != "cpu":
+                raise RuntimeError(f"no {device}\nsee the manual")
+            return {"host": "1"}
+
+    assert answered_versions(Host, {}) == {"status": "ok", "versions": {"host": "1"}}
+    assert answered_versions(Host, {"device": "cuda"}) == {"status": "failed", "message": "no cuda"}
+
+
+def test_backends_on_a_device_generate_for_it_and_say_so_in_reproducers(tmp_path: Path) -> None:
+    failure, _ = failing()
+    for name, other in (("inductor-cuda", "inductor"), ("xla-gpu", "xla")):
+        backend = backends()[name]
+        assert policy_of([backend]).kernels == policy_of([backends()[other]]).kernels is not None
+        assert backend.environment.items() >= ENVIRONMENT.items()
+        found = save(replace(failure, backend=name, level=backend.level), backend, {}, tmp_path, 1, 2)
+        source = (found.folder / "reproduce.py").read_text()
+        assert f"'device': '{backend.options['device']}'" in source
+        assert "allow_tf32=False" in source or "jax_default_matmul_precision='highest'" in source
+        assert all(repr(value) in source for value in backend.environment.values())
 
 
 def test_onnx_runtime_computes_what_is_expected() -> None:

@@ -9,7 +9,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from tantamount.fuzz.backends.base import Backend
+from tantamount.fuzz.backends.base import ENVIRONMENT, Backend
 from tantamount.fuzz.backends.emit_jax import JAX_TARGETS, emit_jax
 from tantamount.fuzz.backends.emit_onnx import ONNX_TARGETS, emit_onnx
 from tantamount.fuzz.backends.emit_tensorflow import TENSORFLOW_TARGETS, emit_tensorflow
@@ -33,7 +33,9 @@ def _backend(name: str, row: Mapping[str, Any]) -> Backend:
     return Backend(
         name, row["host"], tuple(row["levels"]), emit, targets, row["install"],
         tuple(dtype for dtype in ALL_DTYPES if dtype.label not in row["without"]), float(row["seconds"]),
-        tuple(row.get("passes", ())), float(row.get("shown", 0.0)),
+        tuple(row.get("passes", ())), float(row.get("shown", 0.0)), dict(row.get("options", {})),
+        {**ENVIRONMENT, **row.get("environment", {})}, int(row.get("megabytes", Backend.megabytes)),
+        str(row.get("kernels_of", "")),
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import os
 import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -74,7 +74,9 @@ class Backend:
     """One compiler. ``levels`` from the least to the most optimised, of which the last is the default; ``reference``: a
     level that is no compiler, if there is one. ``install``: the command that installs it; empty for what is part of
     Tantamount. ``passes``: what can be switched off, in the order in which it acts; ``shown``: the share of cases in
-    which it is asked what it made of programs."""
+    which it is asked what it made of programs. ``options``: what its host is told with every program beside the level
+    (``device``, and ``settings`` as ``name=value``); ``environment``: variables of its process; ``megabytes`` of memory
+    that the process may have (0: no limit); ``kernels_of``: the backend in whose file the table of its kernels is."""
 
     name: str
     host: str
@@ -86,6 +88,10 @@ class Backend:
     seconds: float = 30.0
     passes: tuple[str, ...] = ()
     shown: float = 0.0
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    environment: Mapping[str, str] = field(default_factory=lambda: ENVIRONMENT)
+    megabytes: int = 16_000
+    kernels_of: str = ""
 
     @property
     def level(self) -> str:
@@ -128,11 +134,11 @@ def python_for(name: str) -> str:
 class Hosted:
     """A backend in a process of its own."""
 
-    def __init__(self, backend: Backend, python: str = "", megabytes: int = 16_000) -> None:
+    def __init__(self, backend: Backend, python: str = "") -> None:
         self._backend = backend
         main = HOSTS / "main.py"
-        command = [python or python_for(backend.name), str(main), f"host_{backend.host}", str(megabytes)]
-        self._server = Server(command, {"PYTHONPATH": "", **ENVIRONMENT})
+        command = [python or python_for(backend.name), str(main), f"host_{backend.host}", str(backend.megabytes)]
+        self._server = Server(command, {"PYTHONPATH": "", **backend.environment})
 
     @property
     def backend(self) -> Backend:
@@ -154,7 +160,9 @@ class Hosted:
         nodes = graph.inputs
         described = [{"name": n.name, "dtype": n.type.dtype.label if n.type else "float32"} for n in nodes]
         arrays = [np.asarray(inputs[n.name], dtype=array_type(n.type.dtype) if n.type else None) for n in nodes]
-        options = {"level": level or self._backend.level, "disabled": list(disabled), "show": show}
+        options = {
+            **self._backend.options, "level": level or self._backend.level, "disabled": list(disabled), "show": show,
+        }  # fmt: skip
         found = self._server.ask(
             {"source": source, "options": options, "inputs": described}, arrays, self._backend.seconds
         )
@@ -173,13 +181,16 @@ class Hosted:
 
     def versions(self) -> dict[str, str]:
         """See :class:`Compiler`; empty if the backend does not start."""
-        found = self._server.ask({"ask": "versions"}, [], 120.0)
-        return {} if isinstance(found, Lost) else dict(found.header["versions"])
+        return self.asked()[0]
 
-    def problem(self) -> str:
-        """The reason why the backend does not start; empty if it does."""
-        found = self._server.ask({"ask": "versions"}, [], 120.0)
-        return (str(found.so_far or found).strip().splitlines() or [str(found)])[-1] if isinstance(found, Lost) else ""
+    def asked(self) -> tuple[dict[str, str], str]:
+        """The versions, and the reason why the backend does not start; empty if it does."""
+        found = self._server.ask({"ask": "versions", "options": dict(self._backend.options)}, [], 120.0)
+        if isinstance(found, Lost):
+            return {}, (str(found.so_far or found).strip().splitlines() or [str(found)])[-1]
+        if found.header["status"] != "ok":
+            return {}, str(found.header["message"])
+        return dict(found.header["versions"]), ""
 
     def close(self) -> None:
         """See :class:`Compiler`."""
@@ -217,7 +228,7 @@ def policy_of(
         dtypes = tuple(dtype for dtype in policy.dtypes if dtype in backend.dtypes)
         targets = backend.targets if policy.targets is None else policy.targets & (backend.targets or policy.targets)
         policy = replace(policy, dtypes=dtypes, targets=targets)
-        found = kernels(backend.name)
+        found = kernels(backend.kernels_of or backend.name)
         if found is not None:
             old = policy.kernels
             policy = replace(policy, kernels={

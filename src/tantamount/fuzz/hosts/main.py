@@ -78,6 +78,14 @@ def _answer(
     return {**found, "kernels": sorted({_digest(text) for text in getattr(program, "kernels", ())})}, outputs
 
 
+def _versions(adapter: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """The versions of what results depend on, or why there is no such device."""
+    try:
+        return {"status": "ok", "versions": adapter.versions(*([options["device"]] if "device" in options else []))}
+    except RuntimeError as problem:
+        return {"status": "failed", "message": (str(problem).splitlines() or [type(problem).__name__])[0]}
+
+
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -101,7 +109,7 @@ def main(name: str, megabytes: int = 0) -> None:
                 return
             number += 1
             if question.get("ask") == "versions":
-                _send(answers, {"status": "ok", "versions": adapter.versions()}, [])
+                _send(answers, _versions(adapter, question["options"]), [])
                 continue
             header, outputs = _answer(adapter, question, arrays, folder, number)
             _send(answers, header, outputs)
