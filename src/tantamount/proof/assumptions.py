@@ -15,9 +15,10 @@ from tantamount.calculus.index_ranges import in_range
 from tantamount.calculus.printing import show_number
 from tantamount.calculus.rebuild import refresh
 from tantamount.calculus.symbolic import Obligation
-from tantamount.calculus.terms import ZERO, Polynomial
+from tantamount.calculus.terms import ONE, ZERO, Polynomial, sole_number
+from tantamount.ir.graph import Graph
 from tantamount.ir.job import SAME_NAME, Job
-from tantamount.ops.calls import operator_of, requires
+from tantamount.ops.calls import asserts, operator_of, requires
 from tantamount.ops.given_indices import assumed_from_start
 from tantamount.ops.widths import assumed_sentences
 from tantamount.proof.inputs import Inputs
@@ -26,6 +27,7 @@ from tantamount.verdict import Assumption
 
 __all__ = [
     "REAL_ARITHMETIC",
+    "always_stops",
     "arithmetic_assumptions",
     "gather_assumptions",
     "index_assumptions",
@@ -165,6 +167,37 @@ def _open(store: Store, known: Sequence[Obligation], asked: Sequence[Obligation]
         if not settled[key]:
             found.append(o)
     return found
+
+
+def always_stops(store: Store, job: Job, specification: SpecificationRun) -> str | None:
+    """The clause that says where the specification stops whatever it is given, so that there is nothing to prove of it;
+    ``None`` if it is not known to. It is looked at numbers, and at conditions that hold at one of their places."""
+    for trace in specification.traces:
+        for value, size, _ in trace.indices:
+            number = sole_number(value)
+            if number is not None and not 0 <= number < size:
+                return f"an index is {show_number(number)}, not in 0..{size - 1} ({', '.join(trace.assumed_indices)})"
+        for o in trace.obligations:
+            if o.kind == "divisor" and _breaks_somewhere(store, o):
+                return _breach(job.specification, o)
+    return None
+
+
+def _breach(graph: Graph, o: Obligation) -> str:
+    """The clause that says what breaks where an obligation about a divisor does."""
+    name = o.site.rpartition(" ")[2]
+    if asserts(graph, name):
+        return f"what {name} asserts does not hold"
+    required = requires(graph, name)
+    return f"{name} requires that {required}, which does not hold" if required else f"the divisor of {name} is 0"
+
+
+def _breaks_somewhere(store: Store, o: Obligation) -> bool:
+    """True if the condition at which an obligation breaks is known to be 1 at one of its places."""
+    if not all(low < high for low, high in o.box):
+        return False
+    places = _places(store, o) or [o.box]
+    return any(isinstance(equal_polynomials(store, refresh(store, o.value), ONE, p), Equal) for p in places)
 
 
 def _met(store: Store, o: Obligation) -> bool:
