@@ -9,9 +9,9 @@ where to look, and which change would do.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from tantamount.semantics.reference import Array
 
 __all__ = ["Repair", "find_repairs"]
 
-_NEAR = 48  # places of every rank below a change that say whether it helps; the outputs say it anyway
+_NEAR = 20  # places of every rank below a change that say whether it helps; the outputs say it anyway
 
 _FIRST_SEED = 11
 _SCALES = (
@@ -81,17 +81,19 @@ def find_repairs(plan: Plan, outputs: Sequence[str], seconds: float = 0.0) -> It
     if start is None:
         effort.hit("repair_inputs")
         return
+    second = cache(lambda seed: _start(plan, names, ((seed, start.scale),)))
     tried: set[object] = set()
     found = _accepted(start, _first_passes(start), effort, budget, tried)
     nearest = None if found else _nearest(start, budget)
     if not _enough(start, found):
-        found += _accepted(start, _passes(start), effort, budget, tried)
+        near = _around(start, found, lambda one: _again(second(seeds[-1]), one))
+        found += _accepted(start, _passes(start, near), effort, budget, tried)
     found = [_widened(start, one) for one in _placed(start, found)]  # at all runs of a line it may repair the most
     found = sorted(found, key=lambda one: one.cost)
     if found:
         found[0] = _widened(start, _hoisted(start, found[0], budget))
     for candidate in effort.first("repair_outputs", found):
-        repeated = [_again(plan, names, candidate, seed, start.scale) for seed in seeds[-_CONFIRMATIONS:]]
+        repeated = [_again(second(seed), candidate) for seed in seeds[-_CONFIRMATIONS:]]
         if None not in repeated:
             rest = [name for name in every if name not in names and _checkable(plan, name)]
             right = all(repeated) and _all_right(start, candidate.edit, rest, candidate.repaired)
@@ -282,8 +284,32 @@ def _first_passes(start: _Start) -> Iterator[Pass]:
     yield at(location.beside), _VALUE
 
 
-def _passes(start: _Start) -> Iterator[Pass]:
-    """The passes of the search further below, and then everywhere."""
+def _around(
+    start: _Start, found: Sequence[_Candidate], repairs: Callable[[_Candidate], bool | None]
+) -> frozenset[Place] | None:
+    """The places around the best change that repairs everything that is wrong, and something nearby, on another input,
+    too (``repairs`` is asked): the mistake is there, or near, and what says more of it is another change of the same
+    lines. ``None`` where no change does: then it may be anywhere."""
+    best = min((one for one in found if one.near and _all(start, one)), key=lambda one: one.cost, default=None)
+    if best is None or not repairs(best):
+        return None
+    replay, reach = start.matches.replay, start.matches.effort.bounds.repair_reach
+    around = set(best.edit.places)
+    for edges in (replay.operands, replay.readers):
+        edge = set(best.edit.places)
+        for _ in range(reach):
+            edge = {other for one in edge for other in edges.get(one, ())}
+            around |= edge
+    return frozenset(around)
+
+
+def _passes(start: _Start, near: frozenset[Place] | None) -> Iterator[Pass]:
+    """The passes of the search further below, and then everywhere; of places that are ``near`` alone, if any are."""
+    for classes, kinds in _everywhere(start):
+        yield [c for c in classes if near is None or not near.isdisjoint(c.places)], kinds
+
+
+def _everywhere(start: _Start) -> Iterator[Pass]:
     matches = start.matches
     apart = start.numbered(start.location.apart)
     yield apart, _SIMPLE
@@ -573,16 +599,15 @@ def _all_right(start: _Start, edit: Edit, rest: Sequence[str], repaired: Sequenc
         return False
 
 
-def _again(plan: Plan, names: Sequence[str], candidate: _Candidate, seed: int, scale: Scale) -> bool | None:
-    """``None`` if the same change does not repair the same outputs on another input; else True if nothing is wrong
+def _again(second: _Start | None, candidate: _Candidate) -> bool | None:
+    """``None`` if the same change does not repair the same outputs on a ``second`` input; else True if nothing is wrong
     there any more."""
-    start = _start(plan, names, ((seed, scale),))
-    if start is None:
+    if second is None:
         return True  # the two sides agree there
-    edit = again(start.matches, candidate.edit, candidate.c)
-    repaired = () if edit is None else _repaired(start, edit)
-    rest = set(names) - set(start.failing)
-    return None if set(candidate.repaired) - set(repaired) - rest else not set(start.failing) - set(repaired)
+    edit = again(second.matches, candidate.edit, candidate.c)
+    repaired = () if edit is None else _repaired(second, edit)
+    rest = {name for name, count in second.wrong.items() if not count}
+    return None if set(candidate.repaired) - set(repaired) - rest else not set(second.failing) - set(repaired)
 
 
 def _cost(start: _Start, edit: Edit, c: Class, number: int, repaired: tuple[str, ...]) -> tuple[int, ...]:
