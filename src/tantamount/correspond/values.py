@@ -88,20 +88,15 @@ def _directions(rows: Array) -> list[tuple[tuple[str, ...], float] | None]:
     zeros = np.count_nonzero(ordered == 0, axis=1)
     some = ordered.shape[1] - zeros
     middle = np.minimum(zeros + some // 2, ordered.shape[1] - 1)
-    here = np.arange(count)
-    upper, lower = ordered[here, middle], ordered[here, np.where(some % 2 == 0, np.maximum(middle - 1, 0), middle)]
+    below = np.where(some % 2 == 0, np.maximum(middle - 1, 0), middle)
+    lower, upper = (np.take_along_axis(ordered, at[:, None], axis=1)[:, 0] for at in (below, middle))
     with np.errstate(all="ignore"):
         ordinary = np.where(some > 0, (upper + lower) / 2, 0.0)
         projected = np.einsum("ij,kj->ik", rows, _weights(size))
         huge = (ordinary > 0) & (largest > _HUGE * ordinary)
         limit = _HUGE * ordinary[huge, None]
-        rest = dict(
-            zip(
-                np.flatnonzero(huge),
-                np.einsum("ij,kj->ik", np.clip(rows[huge], -limit, limit), _weights(size)),
-                strict=True,
-            )
-        )
+        cut_off = np.einsum("ij,kj->ik", np.clip(rows[huge], -limit, limit), _weights(size))
+    rest = dict(zip(np.flatnonzero(huge).tolist(), cut_off, strict=True))
     finite = np.isfinite(largest)
     return [
         _direction(numbers, float(most), rest.get(k)) if whole else direction(row)
@@ -234,6 +229,7 @@ def _key(value: Array) -> tuple[object, float]:
 
 
 def _key_of(value: Array, found: tuple[tuple[str, ...], float] | None) -> tuple[object, float]:
+    """:func:`_key`, of a tensor whose direction was found."""
     if found is not None:
         return (value.shape, value.dtype.kind, found[0]), found[1]
     return (None if value.any() else (value.shape, value.dtype.kind)), 0.0  # NaN is true
