@@ -87,8 +87,8 @@ def _directions(rows: Array) -> list[tuple[tuple[str, ...], float] | None]:
     ordered = np.sort(magnitudes[:, :: max(1, size // _LOOKED_AT)], axis=1)
     zeros = np.count_nonzero(ordered == 0, axis=1)
     some = ordered.shape[1] - zeros
-    middle = np.minimum(zeros + some // 2, ordered.shape[1] - 1)
-    below = np.where(some % 2 == 0, np.maximum(middle - 1, 0), middle)
+    middle: Array = np.minimum(zeros + some // 2, ordered.shape[1] - 1)
+    below: Array = np.where(some % 2 == 0, np.maximum(middle - 1, 0), middle)
     lower, upper = (np.take_along_axis(ordered, at[:, None], axis=1)[:, 0] for at in (below, middle))
     with np.errstate(all="ignore"):
         ordinary = np.where(some > 0, (upper + lower) / 2, 0.0)
