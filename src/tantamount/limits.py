@@ -280,6 +280,11 @@ class Bounds:
     repair_promising: int = _bound(
         6, DIAGNOSIS, "Changes of one kind that help nearby and are followed to the outputs."
     )
+    repair_reach: int = _bound(
+        6,
+        DIAGNOSIS,
+        "Edges around a change that repairs everything, inside of which others are looked for that say more.",
+    )
     repair_suspects: int = _bound(32, DIAGNOSIS, "Values that are changed to see whether right outputs depend on them.")
     repair_seconds: int = _bound(
         3, DIAGNOSIS, "CPU seconds that looking for a repair may take, more the longer the proof took."

@@ -19,7 +19,7 @@ from tantamount.calculus.calculus import Calculus
 from tantamount.correspond.values import cut, fingerprint
 from tantamount.effort import Effort
 from tantamount.errors import TantamountError
-from tantamount.execution.plans import Execution, NotExecuted, Scale, TooLarge, draw, execute, plan_execution
+from tantamount.execution.plans import Execution, NotExecuted, Plan, Scale, TooLarge, draw, execute, plan_execution
 from tantamount.ir.job import Job
 from tantamount.ir.layouts import layouts
 from tantamount.ir.relation import Placement, Shard
@@ -53,13 +53,14 @@ def align(store: Store, job: Job, inputs: Inputs, classes: Sequence[RankClass], 
     if found:
         return found
     light = replace(limits, witness_work=min(limits.witness_work, store.effort.bounds.alignment_work))
+    plan: Plan | None = None
     try:
-        plan_execution(store, job, inputs, SpecificationRun(), RanksRun(job.mesh), light)
+        plan = plan_execution(store, job, inputs, SpecificationRun(), RanksRun(job.mesh), light)
     except NotExecuted as problem:
         if isinstance(problem, TooLarge):
             store.effort.hit("alignment_work")
         found = _sketched(job, classes, (), limits, store.effort)
-    return found or _candidates(store, job, inputs, classes, classes, limits)
+    return found or _candidates(store, job, inputs, classes, classes, limits, plan)
 
 
 def _sketched(
@@ -78,11 +79,19 @@ def _sketched(
 
 
 def _candidates(
-    store: Store, job: Job, inputs: Inputs, classes: Sequence[RankClass], like: Sequence[RankClass], limits: Limits
+    store: Store,
+    job: Job,
+    inputs: Inputs,
+    classes: Sequence[RankClass],
+    like: Sequence[RankClass],
+    limits: Limits,
+    plan: Plan | None = None,
 ) -> Candidates:
-    """The candidates that an execution suggests for the classes, under the leaders of those that they are like."""
+    """The candidates that an execution suggests for the classes, under the leaders of those that they are like;
+    ``plan``: that of the execution, where it is known."""
     try:
-        plan = plan_execution(store, job, inputs, SpecificationRun(), RanksRun(job.mesh), limits)
+        if plan is None:
+            plan = plan_execution(store, job, inputs, SpecificationRun(), RanksRun(job.mesh), limits)
         execution = execute(plan, draw(plan, _SEED, Scale()), _SEED, stacked=True)
     except TantamountError:
         return {}

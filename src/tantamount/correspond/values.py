@@ -31,6 +31,7 @@ _ROUNDING = 1e-9  # of the largest element
 _SAME = 1e-6  # by how much the scales of equal tensors may differ, relative to them
 _INFINITY = 123456.789  # times the largest number stands for it in projections
 _HUGE = 30.0  # times an ordinary element: what is larger is compared once more, cut off there
+_TOGETHER = 1 << 18  # elements of tensors that are looked at as one
 _LOOKED_AT = 1024  # elements that say what an ordinary one is
 
 
@@ -68,14 +69,51 @@ def direction(value: Array) -> tuple[tuple[str, ...], float] | None:
         magnitudes = np.abs(flat)
     with np.errstate(over="ignore", invalid="ignore"):  # the largest numbers of a type
         projected = [float(x) for x in _weights(flat.size) @ flat]
+    ordinary = _median(magnitudes[:: max(1, flat.size // _LOOKED_AT)])
+    rest: Array | None = None
+    if ordinary and largest > _HUGE * ordinary:
+        rest = _weights(flat.size) @ np.clip(flat, -_HUGE * ordinary, _HUGE * ordinary)
+    return _direction(projected, largest, rest, holes)
+
+
+def _directions(rows: Array) -> list[tuple[tuple[str, ...], float] | None]:
+    """:func:`direction` of each of several tensors of one size, laid out in rows, at the cost of about one."""
+    count, size = rows.shape
+    rows = np.asarray(rows, dtype=np.float64)
+    if not size:
+        return [None] * count
+    magnitudes = np.abs(rows)
+    largest = magnitudes.max(axis=1)
+    ordered = np.sort(magnitudes[:, :: max(1, size // _LOOKED_AT)], axis=1)
+    zeros = np.count_nonzero(ordered == 0, axis=1)
+    some = ordered.shape[1] - zeros
+    middle: Array = np.minimum(zeros + some // 2, ordered.shape[1] - 1)
+    below: Array = np.where(some % 2 == 0, np.maximum(middle - 1, 0), middle)
+    lower, upper = (np.take_along_axis(ordered, at[:, None], axis=1)[:, 0] for at in (below, middle))
+    with np.errstate(all="ignore"):
+        ordinary = np.where(some > 0, (upper + lower) / 2, 0.0)
+        projected = np.einsum("ij,kj->ik", rows, _weights(size))
+        huge = (ordinary > 0) & (largest > _HUGE * ordinary)
+        limit = _HUGE * ordinary[huge, None]
+        cut_off = np.einsum("ij,kj->ik", np.clip(rows[huge], -limit, limit), _weights(size))
+    rest = dict(zip(np.flatnonzero(huge).tolist(), cut_off, strict=True))
+    finite = np.isfinite(largest)
+    return [
+        _direction(numbers, float(most), rest.get(k)) if whole else direction(row)
+        for k, (row, numbers, most, whole) in enumerate(zip(rows, projected.tolist(), largest, finite, strict=True))
+    ]
+
+
+def _direction(
+    projected: Sequence[float], largest: float, rest: Array | None, holes: tuple[str, ...] = ()
+) -> tuple[tuple[str, ...], float] | None:
+    """The key and the scale of a tensor by its projections; ``rest``: those of what is left where it is cut off."""
     scale = projected[0]
     if not all(map(isfinite, projected)) or abs(scale) < 1e-12 * max(1.0, largest) or scale == 0:
         return None
-    key = tuple(f"{x / scale:.{_DIGITS}e}" for x in projected[1:]) + holes
-    ordinary = _median(magnitudes[:: max(1, flat.size // _LOOKED_AT)])
-    if ordinary and largest > _HUGE * ordinary:  # beside masked elements the others say nothing
-        rest = _weights(flat.size) @ np.clip(flat, -_HUGE * ordinary, _HUGE * ordinary)
-        key += tuple(f"{x / rest[0]:.{_DIGITS}e}" for x in rest[1:]) if rest[0] else ()
+    key = tuple([f"{x / scale:.{_DIGITS}e}" for x in projected[1:]]) + holes
+    if rest is not None:  # beside masked elements the others say nothing
+        key += tuple([f"{x / rest[0]:.{_DIGITS}e}" for x in rest[1:]]) if rest[0] else ()
         key += (f"{rest[0] / scale:.{_DIGITS}e}",)  # twice the others beside the same masked ones is no multiple
     return key, scale
 
@@ -157,6 +195,17 @@ class Parts(Generic[P]):
         if key is not None:
             self._found.setdefault(key, []).append((part, scale))
 
+    def add_all(self, parts: Sequence[tuple[P, Array]]) -> None:
+        """Remember several tensors of one shape and kind of element, at the cost of about one."""
+        step = max(1, _TOGETHER // max(1, parts[0][1].size)) if parts else 1
+        for begin in range(0, len(parts), step):
+            some = parts[begin : begin + step]
+            rows = np.stack([value.reshape(-1) for _, value in some])
+            for (part, value), found in zip(some, _directions(rows), strict=True):
+                key, scale = _key_of(value, found)
+                if key is not None:
+                    self._found.setdefault(key, []).append((part, scale))
+
     def multiples(self, value: Array) -> Iterator[tuple[P, float]]:
         """The tensors of which a tensor is a multiple, and which multiple it is, in the order in which they were added.
         None of zeros; of a single number only those that it equals, since any two numbers are multiples."""
@@ -176,7 +225,11 @@ class Parts(Generic[P]):
 def _key(value: Array) -> tuple[object, float]:
     """The key of a tensor's multiples of one shape and kind, and the tensor's scale: 0 of zeros; ``None`` of what is
     not finite."""
-    found = direction(value)
+    return _key_of(value, direction(value))
+
+
+def _key_of(value: Array, found: tuple[tuple[str, ...], float] | None) -> tuple[object, float]:
+    """:func:`_key`, of a tensor whose direction was found."""
     if found is not None:
         return (value.shape, value.dtype.kind, found[0]), found[1]
     return (None if value.any() else (value.shape, value.dtype.kind)), 0.0  # NaN is true

@@ -442,7 +442,7 @@ def _candidates(matches: ValueMatches, origin: Origin, names: set[str], peers: s
     """Tensors made of the same inputs; else of fewer, or of inputs that nothing else is made of; positions, made of
     none; and what others of the class have. The fewer inputs are in question, the earlier. In place of what no input
     decides: what is made of the like, and of what was lost there."""
-    ordered = [node.name for node in matches.job.specification.nodes if node.name in names]
+    ordered = sorted(names, key=matches.order.__getitem__)
     same = [name for name in ordered if matches.whole_origin[name] == origin]
     if not origin:
         return [*same, *(x for x in ordered if x not in same and any(matches.follows(x, one) for one in peers))]

@@ -17,7 +17,7 @@ from tantamount.ir.graph import Argument, Graph, Node, Ref, references
 from tantamount.ir.job import Job
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.check import check_graph
-from tantamount.proof import Options, prove
+from tantamount.proof import Options, Proof, prove
 from tantamount.proof.lemmas import prove_in_pieces
 from tantamount.proof.simplified import prove_simplified
 from tantamount.verdict import OutputReport, Verdict
@@ -48,29 +48,31 @@ NO_HINT = Hint()
 
 
 # ------------------------------------------------------------------------------------------------ following a hint
-def proved_with(job: Job, hint: Hint, options: Options, only: Collection[str], seconds: float) -> bool:
+def proved_with(job: Job, hint: Hint, proof: Proof, only: Collection[str], seconds: float) -> bool:
     """True if some outputs of the job, ``only`` those, are proved once the hint is followed, which may take so many CPU
-    seconds."""
-    effort = copy.copy(options.effort)
+    seconds. What ``proof``, that of the job as it is, has computed is not computed again."""
+    effort = copy.copy(proof.options.effort)
     effort.hits = {}  # what a second proof does not find is no news of the first
+    kept, proof.store.effort = proof.store.effort, effort
     try:
         with within(seconds):
-            proved = _proved(followed(job, hint), replace(options.silent(), effort=effort), only)
+            return _proved(followed(job, hint), replace(proof.options.silent(), effort=effort), only, proof)
     except TantamountError:
         return False
     except Stopped:
-        left = options.effort.left()
+        left = kept.left()
         if left is not None and left <= 0:
             raise
         return False
-    return proved
+    finally:
+        proof.store.effort = kept
 
 
-def _proved(job: Job, options: Options, only: Collection[str]) -> bool:
+def _proved(job: Job, options: Options, only: Collection[str], before: Proof) -> bool:
     pieces = prove_simplified(job, options) or prove_in_pieces(job, options)
     if pieces is not None:
         return _all(pieces.outputs, only)
-    proof = prove(job, options)
+    proof = prove(job, options, before if before.cuts is None else None)
     if _all(proof.check(expand=False, only=only), only) or _all(proof.check(only=only), only):
         return True
     apart = options.fold is None and proof.folded  # rank by rank, as a job is proved where that is needed
@@ -84,7 +86,7 @@ def _all(outputs: Sequence[OutputReport], names: Collection[str]) -> bool:
 def followed(job: Job, hint: Hint) -> Job:
     """The job in which a hint was followed. Raises :class:`tantamount.errors.TantamountError` if that is no job."""
     axes = {"over " + " and ".join(job.mesh.names): job.mesh.names} | {f"over {one}": (one,) for one in job.mesh.names}
-    job = replace(job, mesh=replace(job.mesh, groups={**axes, **job.mesh.groups}))
+    given, job = job.mesh, replace(job, mesh=replace(job.mesh, groups={**axes, **job.mesh.groups}))
     sizes = {group: job.mesh.group_size(group) for group in job.mesh.groups}
     made: dict[object, Graph] = {}
     graphs: list[Graph] = []
@@ -94,7 +96,10 @@ def followed(job: Job, hint: Hint) -> Job:
         if key not in made:
             made[key] = _typed(_changed(job, graph, lines), sizes) if lines else graph
         graphs.append(made[key])
-    return replace(job, implementation=tuple(graphs))
+    named = {one for graph in made.values() for node in graph.nodes for one in (*node.args, *node.kwargs.values())
+             if isinstance(one, str)}  # fmt: skip
+    used = {name: group for name, group in job.mesh.groups.items() if name in named or name in given.groups}
+    return replace(job, mesh=replace(given, groups=used), implementation=tuple(graphs))
 
 
 def _changed(job: Job, graph: Graph, lines: Mapping[str, Line]) -> Graph:

@@ -90,7 +90,7 @@ def _found(
         replay = repair.matches.replay
         below = replay.below(told.hint.lines or ())
         touched = [name for name in proof.job.outputs if not below.isdisjoint(replay.output_places(name))]
-        if not proved_with(proof.job, told.hint, proof.options, touched, most):
+        if not proved_with(proof.job, told.hint, proof, touched, most):
             told = replace(told, hint=NO_HINT)
     first = search.repaired(told, nodes, failing) if told is not None and told.sure else None
     reductions: dict[str, str] = {}

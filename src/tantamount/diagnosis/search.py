@@ -9,31 +9,31 @@ where to look, and which change would do.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache
 
 import numpy as np
 
 from tantamount.correspond.values import close
 from tantamount.diagnosis.classes import Class
-from tantamount.diagnosis.dependence import Dependence, dependence
 from tantamount.diagnosis.edits import Edit, EditKind, replacements
 from tantamount.diagnosis.kinds import GOOD, again, edits_of, moves, weight
-from tantamount.diagnosis.locate import Location, locate, reads
+from tantamount.diagnosis.locate import reads
 from tantamount.diagnosis.parted import Parted
-from tantamount.diagnosis.replay import Place, Replay
+from tantamount.diagnosis.replay import Place
+from tantamount.diagnosis.start import Start, start_on
 from tantamount.diagnosis.value_matches import Part, ValueMatches, summable
 from tantamount.effort import Effort
 from tantamount.errors import TantamountError
-from tantamount.execution.plans import Plan, Scale, draw
+from tantamount.execution.plans import Plan, Scale
 from tantamount.ir.graph import references
 from tantamount.ops.algebra import Tensor
 from tantamount.semantics.reference import Array
 
 __all__ = ["Repair", "find_repairs"]
 
-_NEAR = 48  # places of every rank below a change that say whether it helps; the outputs say it anyway
+_NEAR = 20  # places of every rank below a change that say whether it helps; the outputs say it anyway
 
 _FIRST_SEED = 11
 _SCALES = (
@@ -77,21 +77,27 @@ def find_repairs(plan: Plan, outputs: Sequence[str], seconds: float = 0.0) -> It
     seeds = range(_FIRST_SEED, _FIRST_SEED + effort.bounds.repair_inputs)
     budget = _budget(plan, seconds)
     checkable = [name for name in every if _checkable(plan, name)]
-    start = _start(plan, names, [(seed, _SCALES[k % len(_SCALES)]) for k, seed in enumerate(seeds)], checkable)
+    start = start_on(plan, names, [(seed, _SCALES[k % len(_SCALES)]) for k, seed in enumerate(seeds)], checkable)
     if start is None:
         effort.hit("repair_inputs")
         return
+
+    @cache
+    def second(seed: int) -> Start | None:
+        return start_on(plan, names, ((seed, start.scale),))
+
     tried: set[object] = set()
     found = _accepted(start, _first_passes(start), effort, budget, tried)
     nearest = None if found else _nearest(start, budget)
     if not _enough(start, found):
-        found += _accepted(start, _passes(start), effort, budget, tried)
+        near = _around(start, found, lambda one: _again(second(seeds[-1]), one))
+        found += _accepted(start, _passes(start, near), effort, budget, tried)
     found = [_widened(start, one) for one in _placed(start, found)]  # at all runs of a line it may repair the most
     found = sorted(found, key=lambda one: one.cost)
     if found:
         found[0] = _widened(start, _hoisted(start, found[0], budget))
     for candidate in effort.first("repair_outputs", found):
-        repeated = [_again(plan, names, candidate, seed, start.scale) for seed in seeds[-_CONFIRMATIONS:]]
+        repeated = [_again(second(seed), candidate) for seed in seeds[-_CONFIRMATIONS:]]
         if None not in repeated:
             rest = [name for name in every if name not in names and _checkable(plan, name)]
             right = all(repeated) and _all_right(start, candidate.edit, rest, candidate.repaired)
@@ -102,7 +108,7 @@ def find_repairs(plan: Plan, outputs: Sequence[str], seconds: float = 0.0) -> It
     yield Parted(start.matches, start.parting, start.suspects)
 
 
-def _nearest(start: _Start, budget: Budget) -> Repair | None:
+def _nearest(start: Start, budget: Budget) -> Repair | None:
     """The change where values first stop corresponding that makes most of what follows right, though no output is:
     the same mistake may have been made in every layer."""
     matches, location = start.matches, start.location
@@ -153,62 +159,6 @@ def _checkable(plan: Plan, name: str) -> bool:
     return expectation is not None and (expectation.placements is not None or expectation.expression is not None)
 
 
-@dataclass
-class _Start:
-    """One input on which outputs differ: how many elements of each are wrong."""
-
-    matches: ValueMatches
-    wrong: dict[str, int]
-    scale: Scale
-    right: tuple[str, ...] = ()
-
-    @property
-    def failing(self) -> list[str]:
-        return [name for name, count in self.wrong.items() if count]
-
-    @cached_property
-    def ends(self) -> frozenset[Place]:
-        """The nodes of wrong outputs."""
-        return frozenset(place for name in self.failing for place in self.matches.replay.output_places(name))
-
-    @cached_property
-    def number(self) -> Mapping[Place, int]:
-        """The number of the class of every place."""
-        return {place: k for k, c in enumerate(self.matches.classes) for place in c.places}
-
-    def numbered(self, numbers: Sequence[int]) -> list[Class]:
-        """The classes of some numbers."""
-        return [self.matches.classes[number] for number in numbers]
-
-    @cached_property
-    def dependence(self) -> Dependence:
-        """The values above the first failing output that right outputs are computed from, and others."""
-        return dependence(self.matches, self.right)
-
-    @cached_property
-    def location(self) -> Location:
-        """The places above the first failing output at which the two sides part."""
-        return self._located(False)
-
-    @property
-    def parting(self) -> Location:
-        """The same where no change is known: on one device programs that nobody wrote for each other keep heads and
-        positions in orders of their own, so that the order of elements is not looked at."""
-        return self._located(True) if self.matches.job.mesh.world_size == 1 else self.location
-
-    def _located(self, any_order: bool) -> Location:
-        matches, known = self.matches, self.dependence
-        places = matches.replay.output_places(matches.output)
-        return locate(matches, places, matches.end, known.right, known.factors, known.aside, any_order)
-
-    @cached_property
-    def suspects(self) -> tuple[Class, ...]:
-        """The values that no right output is computed from: first those that do not correspond, in order."""
-        apart = {place for number in self.location.apart for place in self.matches.classes[number].places}
-        suspects = self.dependence.suspects
-        return tuple(sorted(suspects, key=lambda one: apart.isdisjoint(one.places)))
-
-
 @dataclass(frozen=True)
 class _Candidate:
     edit: Edit
@@ -219,41 +169,6 @@ class _Candidate:
     near: bool = True  # something nearby becomes right, not only outputs far below
 
 
-def _start(
-    plan: Plan, names: Sequence[str], seeds: Sequence[tuple[int, Scale]], every: Sequence[str] = ()
-) -> _Start | None:
-    """The first input on which some outputs differ; ``every`` output that is right there is noted, too."""
-    for seed, scale in seeds:
-        try:
-            replay = Replay(plan, draw(plan, seed, scale), seed)
-            wrong = dict(replay.wrong(names))
-        except TantamountError:
-            continue
-        if any(wrong.values()):
-            first = _nearest_output(replay, [name for name in names if wrong[name]])
-            return _Start(ValueMatches(replay, first), wrong, scale, _right(replay, every, wrong))
-    return None
-
-
-def _nearest_output(replay: Replay, wrong: Sequence[str]) -> str:
-    """The first of some wrong outputs, or the one with the least above it if that is less than half as much: a gradient
-    of the last layer, where those of all layers are wrong."""
-    least = min(wrong, key=lambda one: len(replay.cone(one)))
-    return least if 2 * len(replay.cone(least)) < len(replay.cone(wrong[0])) else wrong[0]
-
-
-def _right(replay: Replay, names: Sequence[str], wrong: Mapping[str, int]) -> tuple[str, ...]:
-    """Those of some outputs that are right; ``wrong`` says of some of them how many elements are not."""
-    found = [name for name in names if name in wrong and not wrong[name]]
-    for name in names:
-        try:
-            if name not in wrong and not any(replay.wrong([name]).values()):
-                found.append(name)
-        except TantamountError:
-            continue
-    return tuple(found)
-
-
 _REDUCTIONS = (EditKind.SUM, EditKind.MEAN, EditKind.MAXIMUM)
 _SIMPLE = (EditKind.BYPASS, EditKind.LITERAL, EditKind.SCALE, EditKind.ORDER, EditKind.BLOCK)
 _VALUE = (EditKind.VALUE,)
@@ -262,7 +177,7 @@ _SMALL = 120  # nodes of all ranks: below changes of so small a program everythi
 Pass = tuple[Sequence[Class], tuple[EditKind, ...]]  # and the kinds of changes that are tried there
 
 
-def _first_passes(start: _Start) -> Iterator[Pass]:
+def _first_passes(start: Start) -> Iterator[Pass]:
     """The passes of the search at the place where values stop corresponding, in order: edits that can be said simply
     before those that only say what should be there."""
     location, suspects = start.location, start.suspects
@@ -282,8 +197,33 @@ def _first_passes(start: _Start) -> Iterator[Pass]:
     yield at(location.beside), _VALUE
 
 
-def _passes(start: _Start) -> Iterator[Pass]:
-    """The passes of the search further below, and then everywhere."""
+def _around(
+    start: Start, found: Sequence[_Candidate], repairs: Callable[[_Candidate], bool | None]
+) -> frozenset[Place] | None:
+    """The places around the best change that repairs everything that is wrong, and something nearby, on another input,
+    too (``repairs`` is asked): the mistake is there, or near, and what says more of it is another change of the same
+    lines. ``None`` where no change does: then it may be anywhere."""
+    best = min((one for one in found if one.near and _all(start, one)), key=lambda one: one.cost, default=None)
+    if best is None or not repairs(best):
+        return None
+    replay, reach = start.matches.replay, start.matches.effort.bounds.repair_reach
+    around = set(best.edit.places)
+    for edges in (replay.operands, replay.readers):
+        edge = set(best.edit.places)
+        for _ in range(reach):
+            edge = {other for one in edge for other in edges.get(one, ())}
+            around |= edge
+    return frozenset(around)
+
+
+def _passes(start: Start, near: frozenset[Place] | None) -> Iterator[Pass]:
+    """The passes of the search further below, and then everywhere; of places that are ``near`` alone, if any are."""
+    for classes, kinds in _everywhere(start):
+        yield [c for c in classes if near is None or not near.isdisjoint(c.places)], kinds
+
+
+def _everywhere(start: Start) -> Iterator[Pass]:
+    """The passes of the search over all that does not correspond, and then over the rest."""
     matches = start.matches
     apart = start.numbered(start.location.apart)
     yield apart, _SIMPLE
@@ -300,7 +240,7 @@ def _passes(start: _Start) -> Iterator[Pass]:
 
 
 def _accepted(
-    start: _Start, passes: Iterator[Pass], effort: Effort, budget: Budget, tried: set[object]
+    start: Start, passes: Iterator[Pass], effort: Effort, budget: Budget, tried: set[object]
 ) -> list[_Candidate]:
     """Changes that repair something; ``tried`` gets all that were tried."""
     matches = start.matches
@@ -333,7 +273,7 @@ def _accepted(
     return found
 
 
-def _enough(start: _Start, found: Sequence[_Candidate]) -> bool:
+def _enough(start: Start, found: Sequence[_Candidate]) -> bool:
     """True if some change repairs all that it can, and says why."""
     return any(one.cost[1] <= GOOD and _whole(start, one) for one in found)
 
@@ -344,7 +284,7 @@ def _lands(matches: ValueMatches, edit: Edit) -> bool:
     return any(part is not None and part[0] not in matches.matched for part in parts)
 
 
-def _promising(start: _Start, some: Sequence[tuple[int, Edit, Class]], budget: Budget) -> list[_Candidate]:
+def _promising(start: Start, some: Sequence[tuple[int, Edit, Class]], budget: Budget) -> list[_Candidate]:
     """The candidates among changes: those that help most nearby are followed to the outputs."""
     effort = start.matches.effort
     first = {*start.location.frontier, *(start.number[c.first] for c in start.suspects)}
@@ -362,7 +302,7 @@ def _promising(start: _Start, some: Sequence[tuple[int, Edit, Class]], budget: B
     return found
 
 
-def _placed(start: _Start, found: Sequence[_Candidate]) -> list[_Candidate]:
+def _placed(start: Start, found: Sequence[_Candidate]) -> list[_Candidate]:
     """The candidates without those that make a factor good far above the place where the same factor makes something
     nearby right: outputs become right wherever on its way a factor is made good, so that they do not say where."""
     replay = start.matches.replay
@@ -391,20 +331,20 @@ def _factor(matches: ValueMatches, edit: Edit) -> float | None:
     return round(factor, 6) if close(np.asarray(before * factor), np.asarray(after)) else None
 
 
-def _whole(start: _Start, candidate: _Candidate) -> bool:
+def _whole(start: Start, candidate: _Candidate) -> bool:
     """True if a change repairs all wrong outputs that depend on where it is made."""
     below = start.matches.replay.below(candidate.edit.places)
     places = {name: start.matches.replay.output_places(name) for name in start.failing}
     return all(name in candidate.repaired for name, some in places.items() if not below.isdisjoint(some))
 
 
-def _followed(start: _Start, edit: Edit, c: Class, number: int) -> list[_Candidate]:
+def _followed(start: Start, edit: Edit, c: Class, number: int) -> list[_Candidate]:
     """The change as a candidate, if outputs become right by it."""
     repaired = _repaired(start, edit)
     return [_Candidate(edit, c, number, repaired, _cost(start, edit, c, number, repaired))] if repaired else []
 
 
-def _hoisted(start: _Start, best: _Candidate, budget: Budget) -> _Candidate:
+def _hoisted(start: Start, best: _Candidate, budget: Budget) -> _Candidate:
     """The same change where it can be made first: where a part of a tensor stands in place of another, what is read
     there may be another already, be it through several operands."""
     matches = start.matches
@@ -416,7 +356,7 @@ def _hoisted(start: _Start, best: _Candidate, budget: Budget) -> _Candidate:
     return best
 
 
-def _widened(start: _Start, best: _Candidate) -> _Candidate:
+def _widened(start: Start, best: _Candidate) -> _Candidate:
     """The same change wherever the same line of the program ran, if that repairs more: a hook, say, of every
     parameter."""
     matches, place = start.matches, best.edit.places[0]
@@ -443,12 +383,12 @@ def _widened(start: _Start, best: _Candidate) -> _Candidate:
     return best
 
 
-def _all(start: _Start, candidate: _Candidate) -> bool:
+def _all(start: Start, candidate: _Candidate) -> bool:
     """True if a change repairs all that is wrong."""
     return set(candidate.repaired) >= set(start.failing)
 
 
-def _earliest(start: _Start, best: _Candidate, budget: Budget) -> _Candidate | None:
+def _earliest(start: Start, best: _Candidate, budget: Budget) -> _Candidate | None:
     """The first change above that makes a missing tensor of the specification, above which nothing is missing, and by
     which the changed values become what they should be."""
     matches = start.matches
@@ -470,7 +410,7 @@ def _earliest(start: _Start, best: _Candidate, budget: Budget) -> _Candidate | N
     return None
 
 
-def _one_above(start: _Start, best: _Candidate) -> _Candidate | None:
+def _one_above(start: Start, best: _Candidate) -> _Candidate | None:
     """The best change of what is read where a change is made that repairs as much."""
     matches = start.matches
     place = best.edit.places[0]
@@ -492,7 +432,7 @@ def _one_above(start: _Start, best: _Candidate) -> _Candidate | None:
     return min(found, key=lambda one: one.cost, default=None)
 
 
-def _of_the_operand(start: _Start, best: _Candidate, position: int) -> _Candidate | None:
+def _of_the_operand(start: Start, best: _Candidate, position: int) -> _Candidate | None:
     """The change of what a view shows, where that repairs as much as another view does."""
     matches = start.matches
     changes: dict[Place, Array] = {}
@@ -509,7 +449,7 @@ def _of_the_operand(start: _Start, best: _Candidate, position: int) -> _Candidat
     return next((one for one in found if set(one.repaired) >= set(best.repaired)), None)
 
 
-def _gain(start: _Start, edit: Edit) -> int:
+def _gain(start: Start, edit: Edit) -> int:
     """The number of tensors of the specification that the implementation lacked and has below a change, less the number
     of places that correspond to something only without the change."""
     matches = start.matches
@@ -551,7 +491,7 @@ def _summand(matches: ValueMatches, near: Mapping[Place, Tensor], place: Place) 
     return None
 
 
-def _repaired(start: _Start, edit: Edit) -> tuple[str, ...]:
+def _repaired(start: Start, edit: Edit) -> tuple[str, ...]:
     """The outputs that become right, if none becomes wrong."""
     replay = start.matches.replay
     try:
@@ -563,7 +503,7 @@ def _repaired(start: _Start, edit: Edit) -> tuple[str, ...]:
         return ()
 
 
-def _all_right(start: _Start, edit: Edit, rest: Sequence[str], repaired: Sequence[str]) -> bool:
+def _all_right(start: Start, edit: Edit, rest: Sequence[str], repaired: Sequence[str]) -> bool:
     """True if nothing is wrong once a change is made: of what failed and of the ``rest`` of the outputs."""
     if set(start.failing) - set(repaired):
         return False
@@ -573,19 +513,18 @@ def _all_right(start: _Start, edit: Edit, rest: Sequence[str], repaired: Sequenc
         return False
 
 
-def _again(plan: Plan, names: Sequence[str], candidate: _Candidate, seed: int, scale: Scale) -> bool | None:
-    """``None`` if the same change does not repair the same outputs on another input; else True if nothing is wrong
+def _again(second: Start | None, candidate: _Candidate) -> bool | None:
+    """``None`` if the same change does not repair the same outputs on a ``second`` input; else True if nothing is wrong
     there any more."""
-    start = _start(plan, names, ((seed, scale),))
-    if start is None:
+    if second is None:
         return True  # the two sides agree there
-    edit = again(start.matches, candidate.edit, candidate.c)
-    repaired = () if edit is None else _repaired(start, edit)
-    rest = set(names) - set(start.failing)
-    return None if set(candidate.repaired) - set(repaired) - rest else not set(start.failing) - set(repaired)
+    edit = again(second.matches, candidate.edit, candidate.c)
+    repaired = () if edit is None else _repaired(second, edit)
+    rest = {name for name, count in second.wrong.items() if not count}
+    return None if set(candidate.repaired) - set(repaired) - rest else not set(second.failing) - set(repaired)
 
 
-def _cost(start: _Start, edit: Edit, c: Class, number: int, repaired: tuple[str, ...]) -> tuple[int, ...]:
+def _cost(start: Start, edit: Edit, c: Class, number: int, repaired: tuple[str, ...]) -> tuple[int, ...]:
     """The least is said first: a change that repairs everything, says why, and is as early as possible."""
     left = len(start.failing) - len(repaired)
     return (left, weight(start.matches, edit, c), number, -len(edit.places))

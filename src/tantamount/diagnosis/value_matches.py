@@ -96,22 +96,28 @@ class ValueMatches:
     def _known(self) -> Parts[Part]:
         """The parts of specification tensors that have the shape and kind of a tensor of the implementation."""
         found = Parts[Part]()
-        shapes = {
+        shapes = dict.fromkeys(
             (value.shape, value.dtype.kind) for c in self.classes for p in c.places if (value := self.value(p)).size
-        }
-        for c in self.wholes:
-            for _, name in c.places:
-                whole = self.replay.wanted(name)
-                for shape, kind in shapes:
-                    if whole is None or whole.dtype.kind != kind:
-                        continue
-                    for one in (shape, *self.seen_as.get(shape, ())):
-                        parts = list(windows(self.effort, whole, one))
-                        for box, part in parts:
-                            found.add((name, box), part.reshape(shape))
-                        if parts:
-                            break
+        )
+        wholes = [(name, self.replay.wanted(name)) for c in self.wholes for _, name in c.places]
+        for shape, kind in shapes:
+            here: list[tuple[Part, Array]] = []
+            size = prod(shape)
+            for name, whole in wholes:
+                if whole is None or whole.dtype.kind != kind or whole.size % size:
+                    continue
+                for one in (shape, *self.seen_as.get(shape, ())):
+                    parts = [((name, box), part.reshape(shape)) for box, part in windows(self.effort, whole, one)]
+                    here += parts
+                    if parts:
+                        break
+            found.add_all(here)
         return found
+
+    @cached_property
+    def order(self) -> Mapping[str, int]:
+        """The position of every node of the specification."""
+        return {node.name: k for k, node in enumerate(self.job.specification.nodes)}
 
     @cached_property
     def seen_as(self) -> Mapping[tuple[int, ...], Sequence[tuple[int, ...]]]:

@@ -72,6 +72,7 @@ class Proof:
     inputs: Inputs
     specification: SpecificationRun
     implementation: RanksRun
+    shared: Shared
     cuts: Cuts | None = None
     _relations: dict[str, Relation] | None = None
 
@@ -115,16 +116,18 @@ class Proof:
         return gather_assumptions(self.store, self.job, self.inputs, self.specification, self.implementation)
 
 
-def prove(job: Job, options: Options | None = None) -> Proof:
-    """Both programs in the calculus. Where forms grow without cuts, the programs are cut from the first node on. Raises
+def prove(job: Job, options: Options | None = None, before: Proof | None = None) -> Proof:
+    """Both programs in the calculus. Where forms grow without cuts, the programs are cut from the first node on.
+    ``before``: a proof without cuts of a job that has the same inputs, relations and assumptions, and another
+    implementation: what was computed for it is not computed again, and its store is the one of this proof, too. Raises
     :class:`UserError` if relations contradict each other or the ranks' collectives or messages do not match."""
     how = options if options is not None else Options()
     if how.cut is not None or how.align is None:
-        return _prove(job, how)
+        return _prove(job, how, before=before)
     long = len(job.specification.nodes) >= _LONG
     try:
         with how.effort.watching(_GROWN if long else _MORE * _GROWN):
-            return _prove(job, replace(how, cut=False, progress=_allowing(how)), how)
+            return _prove(job, replace(how, cut=False, progress=_allowing(how)), how, before)
     except Grown:
         how.lap("specification")
     try:
@@ -146,13 +149,13 @@ def _allowing(how: Options) -> Progress:
     return note
 
 
-def _prove(job: Job, how: Options, asked: Options | None = None) -> Proof:
+def _prove(job: Job, how: Options, asked: Options | None = None, before: Proof | None = None) -> Proof:
     """Both programs in the calculus, cut or not. ``asked``: the options that the proof is known by."""
-    store = Calculus(how.effort)
+    store = Calculus(how.effort) if before is None else before.store
     classes = rank_classes(job.implementation, job.mesh, how.fold is not False)
     inputs = build_inputs(store, job)
     how.lap("inputs")
-    shared = Shared(store)
+    shared = Shared(store) if before is None else before.shared
     parts = how.cut and asked is None  # who asks for cuts asks for parts
     same = None if parts else same_programs(store, job, inputs, classes, shared)
     how.lap("structure")
@@ -172,4 +175,4 @@ def _prove(job: Job, how: Options, asked: Options | None = None) -> Proof:
     how.lap("implementation")
     specification.finish(names)
     how.lap("specification")
-    return Proof(job, asked or how, store, inputs, specification, implementation, cuts)
+    return Proof(job, asked or how, store, inputs, specification, implementation, shared, cuts)

@@ -40,6 +40,23 @@ def test_parts_are_found_by_their_values_and_as_multiples() -> None:
     assert list(parts.equal(one * (1 + 1e-3))) == []
 
 
+def test_tensors_that_are_added_together_are_found_as_if_one_by_one() -> None:
+    random = np.random.default_rng(5)
+    for size in (1, 2, 7, 3000):
+        rows = random.standard_normal((12, size))
+        rows[1], rows[2], rows[3, 0], rows[4, -1], rows[5, 0] = 0, np.nan, np.inf, np.nan, 1e6
+        rows[6] *= random.random(size) < 0.3
+        rows[7] = 3 * rows[8]
+        alone, together = Parts[int](), Parts[int]()
+        for k, row in enumerate(rows):
+            alone.add(k, row)
+        together.add_all(list(enumerate(rows)))
+        together.add_all([])
+        for row in (*rows, -2 * rows[0], 2 * rows[5]):
+            assert list(together.equal(row)) == list(alone.equal(row))
+            assert dict(together.multiples(row)) == pytest.approx(dict(alone.multiples(row)))
+
+
 def test_zeros_are_equal_and_no_multiples_and_what_is_not_finite_is_not_found() -> None:
     parts = Parts[str]()
     for name, value in {"zeros": np.zeros(4), "none": np.full(4, np.nan), "number": np.array([3.0])}.items():
