@@ -20,6 +20,7 @@ import tantamount as tt
 
 ROOT = Path(__file__).resolve().parents[1]
 WIDTH, HEADS, TOKENS, RANKS = 16, 4, 6, 2
+_kept: list[tempfile.TemporaryDirectory[str]] = []  # files of jobs that may be read until the process ends
 
 
 def script(name: str) -> ModuleType:
@@ -161,7 +162,8 @@ def vllm(model: str, layers: int) -> object:
     python = os.environ.get("TANTAMOUNT_VLLM_PYTHON")
     if not python:
         raise ImportError("TANTAMOUNT_VLLM_PYTHON names no environment with vLLM's CPU build")
-    with tempfile.TemporaryDirectory() as folder:
-        command = [python, str(ROOT / "examples" / "vllm_llama.py"), folder, "--model", model, "--layers", str(layers)]
-        subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT / "src")}, check=True, capture_output=True)
-        return tt.refine(tt.read_job(Path(folder) / "job.toml"))
+    _kept.append(tempfile.TemporaryDirectory())
+    folder = _kept[-1].name
+    command = [python, str(ROOT / "examples" / "vllm_llama.py"), folder, "--model", model, "--layers", str(layers)]
+    subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT / "src")}, check=True, capture_output=True)
+    return tt.refine(tt.read_job(Path(folder) / "job.toml"))
