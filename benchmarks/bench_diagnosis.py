@@ -3,7 +3,7 @@
     python benchmarks/bench_diagnosis.py --write-cases DIR --cases 300 --seed 1 [--families NAME ...]
     python benchmarks/bench_diagnosis.py --judge DIR [--workers 16] [--only CLASS] [--numbers N ...] [--json FILE]
 
-``--write-cases`` writes right programs and mistakes to a new folder (``mistaken_programs.py``): files, and what
+``--write-cases`` writes right programs and mistakes to a folder (``mistaken_programs.py``): files, and what
 examples and ``layered_programs.py`` capture where their frameworks are installed. ``--judge`` judges a folder in
 several processes; it needs no framework, only what ``refine`` does.
 
@@ -348,7 +348,7 @@ def earned(again: Sequence[tuple[Row, str, Row]]) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write-cases", type=Path, metavar="DIR", help="a new folder for programs and mistakes")
+    parser.add_argument("--write-cases", type=Path, metavar="DIR", help="a folder for programs and mistakes")
     parser.add_argument("--cases", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--families", nargs="*", default=list(FAMILIES), choices=list(FAMILIES))

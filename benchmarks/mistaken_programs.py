@@ -34,9 +34,10 @@ from tantamount.ir.graph import Graph, Node, Ref
 from tantamount.ir.job import Job
 from tantamount.limits import Limits
 from tantamount.proof import Options, prove
-from tantamount.refinement.job import job_of
+from tantamount.refinement.job import job_of, refine_job
 from tantamount.samples.mutants.edits import NotAProgram, changed
 from tantamount.samples.mutants.mistakes import Class, Mistake, mistakes
+from tantamount.verdict import Verdict
 
 __all__ = ["FAMILIES", "SHARED", "Case", "Program", "captured", "program_in", "read_cases", "write_cases"]
 
@@ -127,7 +128,9 @@ def captured(program: Program) -> Job:
 
 
 def _write_program(folder: Path, program: Program) -> None:
-    """The job and its graphs as files."""
+    """The job and its graphs as files, unless they are there."""
+    if folder.exists():
+        return
     job = captured(program)
     folder.mkdir(parents=True)
     if program.name in _REPAIRED:
@@ -162,7 +165,8 @@ class Case:
 
 
 def write_cases(folder: Path, count: int, seed: int, families: Sequence[str]) -> None:
-    """Programs and mistakes in a new folder, as many of every family, and of every program of it, as of the others.
+    """Programs and mistakes in a folder, as many of every family, and of every program of it, as of the others.
+    Programs that it holds are not captured again.
 
     Mistakes that change no output on random inputs are left out; larger programs than can be executed have all."""
     documents: list[dict[str, Any]] = []
@@ -177,6 +181,9 @@ def write_cases(folder: Path, count: int, seed: int, families: Sequence[str]) ->
                 print(f"{family}: {program.name} is left out: {problem}", file=sys.stderr)
                 continue
             job = program_in(folder, program.name)
+            if refine_job(job).verdict is not Verdict.PROVED:
+                print(f"{family}: {program.name} is left out: it is not proved as it is", file=sys.stderr)
+                continue
             some = [_document(family, program.name, job, one) for one in _different(job, seed, most)]
             print(f"{family}: {program.name}, {len(some)} mistakes", flush=True)
             written.append(some)
