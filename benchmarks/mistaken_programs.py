@@ -147,7 +147,7 @@ def _write_program(folder: Path, program: Program) -> None:
     (folder / "job.toml").write_text(tomli_w.dumps(document))
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=4)
 def program_in(folder: Path, name: str) -> Job:
     """A program that is right, from a folder of cases."""
     return read_job(folder / "programs" / name / "job.toml", allow_outside=True)
@@ -172,22 +172,17 @@ def write_cases(folder: Path, count: int, seed: int, families: Sequence[str]) ->
     documents: list[dict[str, Any]] = []
     for k, family in enumerate(families):
         quota = count // len(families) + (k < count % len(families))
-        most = min(quota, 2 * -(-quota // len(FAMILIES[family])))  # of one program, where others have few, or none
-        written: list[list[dict[str, Any]]] = []
-        for program in FAMILIES[family]:
-            try:
-                _write_program(folder / "programs" / program.name, program)
-            except (ImportError, FileNotFoundError) as problem:
-                print(f"{family}: {program.name} is left out: {problem}", file=sys.stderr)
-                continue
-            job = program_in(folder, program.name)
-            if refine_job(job).verdict is not Verdict.PROVED:
-                print(f"{family}: {program.name} is left out: it is not proved as it is", file=sys.stderr)
-                continue
-            some = [_document(family, program.name, job, one) for one in _different(job, seed, most)]
-            print(f"{family}: {program.name}, {len(some)} mistakes", flush=True)
-            written.append(some)
-        documents += [some[n] for n in range(quota) for some in written if n < len(some)][:quota]
+        turns = [iter(_cases(folder, family, one, seed)) for one in FAMILIES[family] if _is_there(folder, family, one)]
+        written: list[dict[str, Any]] = []
+        while turns and len(written) < quota:
+            for some in list(turns):
+                found = next(some, None)
+                if found is None:
+                    turns.remove(some)
+                elif len(written) < quota:
+                    written.append(found)
+        print(f"{family}: {len(written)} mistakes in {len({one['program'] for one in written})} programs", flush=True)
+        documents += written
     random.Random(seed).shuffle(documents)
     if len(documents) < count:
         print(f"{len(documents)} cases, not {count}: there are no more", file=sys.stderr)
@@ -208,20 +203,30 @@ def read_cases(folder: Path) -> Iterator[Case]:
         yield Case(number, one["family"], one["program"], mistake)
 
 
-def _different(job: Job, seed: int, most: int) -> list[Mistake]:
-    """The first mistakes that make a valid job whose outputs are not the specification's on random inputs."""
+def _is_there(folder: Path, family: str, program: Program) -> bool:
+    """True once the files of a program that is proved are there; else it says why they are not."""
+    try:
+        _write_program(folder / "programs" / program.name, program)
+    except (ImportError, FileNotFoundError) as problem:
+        print(f"{family}: {program.name} is left out: {problem}", file=sys.stderr)
+        return False
+    if refine_job(program_in(folder, program.name)).verdict is Verdict.PROVED:
+        return True
+    print(f"{family}: {program.name} is left out: it is not proved as it is", file=sys.stderr)
+    return False
+
+
+def _cases(folder: Path, family: str, program: Program, seed: int) -> Iterator[dict[str, Any]]:
+    """The mistakes that make a valid job whose outputs are not the specification's on random inputs."""
+    job = program_in(folder, program.name)
     plan = _plan(job)
-    found: list[Mistake] = []
     for one in mistakes(job, seed):
-        if len(found) == most:
-            break
         try:
             wrong = one.build()
         except (NotAProgram, UserError):
             continue
         if plan is None or _differs(replace(plan, job=wrong)):
-            found.append(one)
-    return found
+            yield _document(family, program.name, one, job, wrong)
 
 
 def _plan(job: Job) -> Plan | None:
@@ -234,15 +239,17 @@ def _plan(job: Job) -> Plan | None:
 
 def _differs(plan: Plan) -> bool:
     for seed, scale in enumerate((Scale(), Scale(0.1))):
-        execution = execute(plan, draw(plan, seed, scale), seed)
+        try:
+            execution = execute(plan, draw(plan, seed, scale), seed)
+        except NotExecuted:
+            return False  # it waits for ever, for one: that is no wrong value
         claims = (output_claim(plan.job, name) for name in plan.job.outputs)
         if execution is None or any(examine(plan, claim, execution).difference is not None for claim in claims):
             return True
     return False
 
 
-def _document(family: str, program: str, job: Job, mistake: Mistake) -> dict[str, Any]:
-    made = mistake.build()
+def _document(family: str, program: str, mistake: Mistake, job: Job, made: Job) -> dict[str, Any]:
     edits: dict[str, dict[str, Any]] = {}
     for rank in sorted(mistake.ranks):
         nodes = _nodes_document(_put_there(job.implementation[rank], made.implementation[rank], mistake.node))
