@@ -1,9 +1,11 @@
 """Is the line named that is wrong, and in the right words? Generated mistakes in captured programs.
 
-    python benchmarks/bench_diagnosis.py --mutants 4 --seed 1 [--only CLASS] [--json FILE] [--leave-one-out] [JOB ...]
+    python benchmarks/bench_diagnosis.py --write-cases DIR --cases 300 --seed 1 [--families NAME ...]
+    python benchmarks/bench_diagnosis.py --judge DIR [--workers 16] [--only CLASS] [--numbers N ...] [--json FILE]
 
-A JOB is a job file or one of ``examples/``: what the ``check`` of a script would refine is the program. Without any:
-those of ``FAMILIES``, as far as they are there.
+``--write-cases`` writes right programs and mistakes to a folder (``mistaken_programs.py``): files, and what
+examples and ``layered_programs.py`` capture where their frameworks are installed. ``--judge`` judges a folder in
+several processes; it needs no framework, only what ``refine`` does.
 
 A mistake (``samples/mutants/mistakes.py``) knows what was done where. Of each that is REFUTED the table says
 
@@ -15,63 +17,53 @@ block      at most four edges of the data flow away; ``elsewhere``: further; ``n
 words      the kind of difference is one that describes the mistake.
 hints      a change is proposed; it was followed, and the job *refined* once more. ``wrong``: it is not PROVED then.
            ``unlike``: it is, but the change is another than taking back what was done.
-s, /proof  CPU seconds of the answer, and how many times those of proving the program without the mistake.
+s, /proof  CPU seconds of the answer, and how many times those of proving the program without the mistake. ``over``: how
+           many took more than ten seconds and three times the proof.
 
 ``--leave-one-out`` answers every case once more without what decided it, the kind of change and the way of accounting
 for it, and says of each how many cases it decided, and how many of these come out worse without it: another place that
 is less exact, no words, or no hint. What earns nothing is not worth its lines.
 
-Even seeds are kept for figures that are published: whoever changes the diagnosis looks at odd ones only.
+Even seeds, and 21, are kept for figures that are published: whoever changes the diagnosis looks at other odd ones only.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
+import math
 import os
 import signal
-import sys
 import time
+import traceback
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-import tantamount
-from tantamount import read_job
+from mistaken_programs import FAMILIES, Case, program_in, read_cases, write_cases
+
 from tantamount.diagnosis import localise
 from tantamount.diagnosis.edits import Edit, EditKind
 from tantamount.diagnosis.hints import Hint, followed
 from tantamount.diagnosis.kinds import KINDS
 from tantamount.diagnosis.values import Values
 from tantamount.errors import UserError
-from tantamount.ir.graph import Graph, Ref, references
+from tantamount.ir.graph import Graph, references
 from tantamount.ir.job import Job
-from tantamount.refinement.job import job_of, refine_job
-from tantamount.samples.mutants.edits import NotAProgram, changed
-from tantamount.samples.mutants.mistakes import Mistake, distances, mistakes
+from tantamount.refinement.job import refine_job
+from tantamount.samples.mutants.edits import NotAProgram
+from tantamount.samples.mutants.mistakes import Mistake, distances
 from tantamount.verdict import Mismatch, Report, Verdict
 
-ROOT = Path(__file__).resolve().parents[1]
-SHARED = ROOT.parent / "shared" / "jobs"
-EXAMPLES = ROOT / "examples"
-FAMILIES: dict[str, tuple[Path, ...]] = {
-    "Megatron": (SHARED / "gpt_tp2_l1", SHARED / "gpt_tp2_l2", SHARED / "gpt_tp4_l1", EXAMPLES / "gpt_tp2"),
-    "transformers": (SHARED / "hf_llama_tp2_train",),
-    "torchtitan-like": (
-        EXAMPLES / "fsdp2_tensor_parallel.py", EXAMPLES / "training_step.py", EXAMPLES / "tensor_parallel.py",
-        EXAMPLES / "sequence_parallel.py", EXAMPLES / "loss_parallel.py", EXAMPLES / "fsdp2.py", EXAMPLES / "hsdp.py",
-        EXAMPLES / "data_parallel.py", Path(__file__).with_name("eight_layers.py"),
-    ),
-    "JAX": (EXAMPLES / "jax_shard_map.py", EXAMPLES / "jax_sharding.py"),
-    "vLLM": (SHARED / "qwen2_tp2",),
-    "HLO": (SHARED / "llama_hlo_tp2_l1", SHARED / "llama_hlo_tp4_l1", SHARED / "llama_hlo_tp2_l4"),
-}  # fmt: skip
 BLOCK = 4  # edges
 EXACT, NEAR, ELSEWHERE, NOWHERE = "exact", "block", "elsewhere", "nowhere"
 LATE = "late"
+TIMES, SECONDS = 3.0, 10.0  # the bound on an answer: seconds, and times the proof
 
 
 @dataclass(frozen=True)
@@ -91,6 +83,7 @@ class Row:
     at: bool = False  # the place is that of the mistake, whatever a hint says
     proved: bool = False  # once the hint is followed
     decided: tuple[str, ...] = ()  # what found it: kind of change, way of accounting
+    named: str = ""  # the operator
 
     @property
     def wrong(self) -> bool:
@@ -162,15 +155,6 @@ for one, row in list(KINDS.items()):
     KINDS[one] = replace(row, find=find)  # type: ignore[index]
 
 
-def _own_half(job: Job) -> Job:
-    """Rank 1 takes its own half of the logits' gradient."""
-    return changed(job, frozenset([1]), "clone_11", lambda _, node: (replace(node, args=(Ref("getitem_5"),)),))
-
-
-# captures that are wrong, and what is right
-_REPAIRED: dict[str, Callable[[Job], Job]] = {"hf_llama_tp2_train": _own_half}
-
-
 class _Late(BaseException):
     """The time limit; no ``Exception``, so that nobody catches it by accident."""
 
@@ -192,34 +176,6 @@ def within(seconds: float, work: Callable[[], Report]) -> Report | None:
         signal.signal(signal.SIGPROF, before)
 
 
-def programs(path: Path) -> Iterator[tuple[str, Job]]:
-    """The job of a file, or those that a script would refine, with their names."""
-    if path.suffix != ".py":
-        path = path / "job.toml" if path.is_dir() else path
-        name = path.parent.name
-        yield name, _REPAIRED.get(name, lambda job: job)(read_job(path))
-        return
-    found: list[Job] = []
-
-    def kept(*args: Any, **kwargs: Any) -> None:
-        found.append(job_of(*args, **kwargs))
-
-    os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")  # before JAX is used
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise SystemExit(f"{path} is no script")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    before, tantamount.refine = tantamount.refine, kept
-    try:
-        module.check()
-    finally:
-        tantamount.refine = before
-    for job in found:
-        yield path.stem, job
-
-
 def called(graph: Graph, name: str) -> str:
     """A node, or the one of which it is one of several results: the line is the same."""
     while name in graph.by_name and graph.by_name[name].target == "getitem":
@@ -235,34 +191,32 @@ def placed(job: Job, mistake: Mistake, found: Mismatch) -> str:
     return ELSEWHERE if away is None or away > BLOCK else EXACT if away == 0 else NEAR
 
 
-def judged(name: str, mistake: Mistake, proof: float, seconds: float) -> Row | None:
-    """What is said of a mistake; ``None`` if it is none (no valid job, or none that changes an output)."""
+def judged(name: str, mistake: Mistake, proof: float, seconds: float) -> Row | str:
+    """What is said of a mistake; for what is none, the verdict on it."""
     try:
         job = mistake.build()
-    except (NotAProgram, UserError):
-        return None
+    except (NotAProgram, UserError) as problem:
+        return f"no valid job: {problem}"
     heard.forget()
     start = time.process_time()
-    try:
-        report = within(seconds, lambda: refine_job(job))
-    except UserError:
-        return None
+    report = within(seconds, lambda: refine_job(job))
     spent = time.process_time() - start
+    row = partial(Row, name, mistake.kind.name, mistake.what, proof=proof, seconds=spent)
     if report is None:
-        return Row(name, mistake.kind.name, mistake.what, NOWHERE, LATE, False, "", "", spent, proof)
+        return row(NOWHERE, LATE, False, "", "")
     if report.verdict is not Verdict.REFUTED:
-        return None
+        return report.verdict.name
     found = report.mismatch
     if found is None:
-        return Row(name, mistake.kind.name, mistake.what, NOWHERE, "", False, "", "", spent, proof)
+        return row(NOWHERE, "", False, "", "")
     words = found.kind in mistake.kind.kinds
     decided = tuple(heard.decided) if found.headline == heard.headline else ("forms",)
     place = placed(job, mistake, found)
     proved = bool(found.hint) and is_proved(found.hint)
     exact = place == EXACT or (proved and one_line())
-    return Row(
-        name, mistake.kind.name, mistake.what, EXACT if exact else place, found.kind, words, found.hint, found.headline,
-        spent, proof, place == EXACT, proved, decided,
+    return row(
+        EXACT if exact else place, found.kind, words, found.hint, found.headline, at=place == EXACT, proved=proved,
+        decided=decided, named=found.implementation or "",
     )  # fmt: skip
 
 
@@ -278,47 +232,90 @@ def one_line() -> bool:
     return heard.hint is not None and len({name for _, name in heard.hint[1].lines or ()}) == 1
 
 
-def survey(
-    path: Path, count: int, seed: int, seconds: float, only: str, again: list[tuple[Row, str, Row]] | None = None
-) -> list[Row]:
-    """The rows of one file."""
-    return [row for name, job in programs(path) for row in of_job(name, job, count, seed, seconds, only, again)]
+# ------------------------------------------------------------------------------------------------ folders of cases
+@dataclass(frozen=True)
+class Judged:
+    """What is said of the ``number``-th case: a row, or the verdict on what is no mistake; and ``again``, the row
+    without each of what decided it."""
+
+    number: int
+    row: Row | str
+    again: tuple[tuple[str, Row], ...] = ()
 
 
-def of_job(
-    name: str, job: Job, count: int, seed: int, seconds: float, only: str, again: list[tuple[Row, str, Row]] | None
-) -> list[Row]:
-    """The rows of one job; ``again`` gets those without what decided them."""
+def proved(folder: Path, name: str) -> float:
+    """The CPU seconds of proving a program; infinite where it is not proved."""
     start = time.process_time()
-    if refine_job(job).verdict is not Verdict.PROVED:
-        print(f"{name}: is not proved as it is", file=sys.stderr)
-        return []
-    proof = time.process_time() - start
-    print(f"{name}: proved in {proof:.2f} s", flush=True)
-    found: list[Row] = []
-    todo = [one for one in mistakes(job, seed) if not only or one.kind.name == only]
-    for mistake in todo:
-        if len(found) >= count:
-            break
-        row = judged(name, mistake, proof, seconds)
-        if row is not None:
-            found.append(row)
-            print(f"{row.place:<10}{row.said:<11}{row.seconds:6.2f} s {name} {row.kind}: {row.what}")
-            print(f"          {row.headline[:300]} | {row.hint} | {' '.join(row.decided)}", flush=True)
-            for one in dict.fromkeys(row.decided) if again is not None and row.decided != ("forms",) else ():
-                without.add(one)
-                other = judged(name, mistake, proof, seconds)
-                without.discard(one)
-                if other is not None and again is not None:
-                    again.append((row, one, other))
-    return found
+    verdict = refine_job(program_in(folder, name)).verdict
+    return time.process_time() - start if verdict is Verdict.PROVED else math.inf
+
+
+def judged_case(folder: Path, number: int, proof: float, seconds: float, leave_out: bool) -> Judged:
+    """What is said of one case. A fault of the program is a place that is not named."""
+    case = next(one for one in read_cases(folder) if one.number == number)
+    try:
+        row = judged(case.program, case.mistake, proof, seconds)
+        if isinstance(row, str) or row.decided == ("forms",) or not leave_out:
+            return Judged(number, row)
+        again: list[tuple[str, Row]] = []
+        for one in dict.fromkeys(row.decided):
+            without.add(one)
+            other = judged(case.program, case.mistake, proof, seconds)
+            without.discard(one)
+            if isinstance(other, Row):
+                again.append((one, other))
+        return Judged(number, row, tuple(again))
+    except Exception:
+        text = traceback.format_exc().strip().splitlines()[-1]
+        kind, what = case.mistake.kind.name, case.mistake.what
+        return Judged(number, Row(case.program, kind, what, NOWHERE, "crash", False, "", text, 0.0, proof))
+
+
+def judge(options: argparse.Namespace) -> list[Judged]:
+    """What is said of the cases of a folder, each as it is known."""
+    folder: Path = options.judge
+    cases = {one.number: one for one in read_cases(folder)}
+    if options.only:
+        cases = {n: one for n, one in cases.items() if one.mistake.kind.name == options.only}
+    if options.numbers:
+        cases = {n: cases[n] for n in options.numbers}
+    os.environ.update(dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1"))  # of the workers
+    found: list[Judged] = []
+    with ProcessPoolExecutor(options.workers, get_context("spawn")) as pool:
+        names = list(dict.fromkeys(one.program for one in cases.values()))
+        proofs = dict(zip(names, pool.map(partial(proved, folder), names), strict=True))
+        for name, seconds in proofs.items():
+            print(
+                f"{name}: proved in {seconds:.2f} s" if seconds < math.inf else f"{name}: is not proved as it is",
+                flush=True,
+            )
+        work = [
+            pool.submit(judged_case, folder, n, proofs[one.program], options.seconds, options.leave_one_out)
+            for n, one in cases.items()
+            if proofs[one.program] < math.inf
+        ]
+        for done in as_completed(work):
+            one = done.result()
+            found.append(one)
+            print("\n".join(said(one, cases[one.number])), flush=True)
+    return sorted(found, key=lambda one: one.number)
+
+
+def said(one: Judged, case: Case) -> Iterator[str]:
+    """A case in two lines."""
+    row = one.row
+    if isinstance(row, str):
+        yield f"{one.number:>4} {row[:60]} {case.program} {case.mistake.kind.name}: {case.mistake.what}"
+        return
+    yield f"{one.number:>4} {row.place:<10}{row.said:<11}{row.seconds:6.2f} s {row.job} {row.kind}: {row.what}"
+    yield f"     at {row.named}: {row.headline[:300]} | {row.hint} | {' '.join(row.decided)}"
 
 
 def table(rows: Sequence[Row]) -> list[str]:
     """The score, kind by kind."""
     lines = [
         f"{'':<18}{'of':>5}{EXACT:>8}{'(other)':>9}{NEAR:>7}{ELSEWHERE:>11}{NOWHERE:>9}{'words':>7}{'hints':>7}{'wrong':>7}"
-        f"{'unlike':>8}{'s':>7}{'/proof':>8}"
+        f"{'unlike':>8}{'s':>7}{'/proof':>8}{'over':>6}"
     ]
     kinds: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
@@ -333,6 +330,7 @@ def table(rows: Sequence[Row]) -> list[str]:
             f"{at[NEAR]:>7}{at[ELSEWHERE]:>11}{at[NOWHERE]:>9}"
             f"{sum(row.words for row in some):>7}{sum(bool(row.hint) for row in some):>7}"
             f"{sum(row.wrong for row in some):>7}{sum(row.unlike for row in some):>8}{middle:>7.1f}{ratio:>8.1f}"
+            f"{sum(row.seconds > SECONDS + TIMES * row.proof for row in some):>6}"
         )
     return lines
 
@@ -350,21 +348,29 @@ def earned(again: Sequence[tuple[Row, str, Row]]) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("jobs", nargs="*", type=Path)
-    parser.add_argument("--families", nargs="*", default=list(FAMILIES), choices=list(FAMILIES))
-    parser.add_argument("--leave-one-out", action="store_true", help="what every kind of change earns")
-    parser.add_argument("--mutants", type=int, default=10, help="of each job")
+    parser.add_argument("--write-cases", type=Path, metavar="DIR", help="a folder for programs and mistakes")
+    parser.add_argument("--cases", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=60.0, help="CPU seconds for one answer")
+    parser.add_argument("--families", nargs="*", default=list(FAMILIES), choices=list(FAMILIES))
+    parser.add_argument("--judge", type=Path, metavar="DIR", help="a folder that was written before")
+    parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--only", default="", help="one class of mistakes")
+    parser.add_argument("--numbers", nargs="*", type=int, help="some cases")
+    parser.add_argument("--leave-one-out", action="store_true", help="what every kind of change earns")
+    parser.add_argument("--seconds", type=float, default=60.0, help="CPU seconds for one answer")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    again: list[tuple[Row, str, Row]] | None = [] if options.leave_one_out else None
-    rows: list[Row] = []
-    for path in options.jobs or [path for name in options.families for path in FAMILIES[name] if path.exists()]:
-        rows += survey(path, options.mutants, options.seed, options.seconds, options.only, again)
+    if options.write_cases is not None:
+        write_cases(options.write_cases, options.cases, options.seed, options.families)
+    if options.judge is None:
+        return
+    found = judge(options)
+    rows = [one.row for one in found if isinstance(one.row, Row)]
     print("\n".join(["", *table(rows)]))
-    if again is not None:
+    others = Counter(one.row.split(":")[0] for one in found if isinstance(one.row, str))
+    print("not counted:", ", ".join(f"{count} {verdict}" for verdict, count in sorted(others.items())) or "none")
+    if options.leave_one_out:
+        again = [(one.row, name, other) for one in found if isinstance(one.row, Row) for name, other in one.again]
         print("\n".join(["", *earned(again)]))
     if options.json:
         options.json.write_text(json.dumps([asdict(row) for row in rows], indent=1))

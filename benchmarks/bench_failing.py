@@ -17,9 +17,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench_diagnosis import SHARED, programs, within
+from bench_diagnosis import SECONDS, TIMES, within
 from bench_growth import layers, wrong
 from bench_refine import measure
+from mistaken_programs import SHARED, Program
+from mistaken_programs import captured as right_job
 
 from tantamount import read_job
 from tantamount.errors import UserError
@@ -29,7 +31,6 @@ from tantamount.samples.mutants.edits import NotAProgram
 from tantamount.samples.mutants.mistakes import mistakes
 from tantamount.verdict import Report
 
-TIMES, SECONDS = 3.0, 10.0
 Pair = tuple[str, Job, Job]  # a name, what is wrong, what is right
 
 
@@ -70,7 +71,7 @@ def captured(mutants: int) -> Iterator[Pair]:
         path = SHARED / name / "job.toml"
         broken = SHARED / f"{name}_broken" / "job.toml"
         if path.exists():
-            ((_, right),) = programs(path)
+            right = right_job(Program(name, path.parent))
             yield name, read_job(broken if broken.exists() else path), right
 
 

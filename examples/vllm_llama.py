@@ -23,13 +23,13 @@ import tantamount as tt
 from tantamount.capture.torch.vllm import capture_vllm
 
 SIZES = {
-    "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4,
     "vocab_size": 128, "max_position_embeddings": 128, "dtype": "float32",
 }  # fmt: skip
-MODELS: dict[str, PretrainedConfig] = {
-    "llama": LlamaConfig(**SIZES, num_key_value_heads=2, architectures=["LlamaForCausalLM"]),
-    "llama_one_kv_head": LlamaConfig(**SIZES, num_key_value_heads=1, architectures=["LlamaForCausalLM"]),
-    "qwen2": Qwen2Config(**SIZES, num_key_value_heads=2, architectures=["Qwen2ForCausalLM"]),
+MODELS: dict[str, tuple[type[PretrainedConfig], int, str]] = {  # with the number of heads of keys and values
+    "llama": (LlamaConfig, 2, "LlamaForCausalLM"),
+    "llama_one_kv_head": (LlamaConfig, 1, "LlamaForCausalLM"),
+    "qwen2": (Qwen2Config, 2, "Qwen2ForCausalLM"),
 }
 
 
@@ -37,9 +37,11 @@ def without_last_all_reduce(model: nn.Module) -> None:
     model.get_submodule("model.layers.1.mlp.down_proj").reduce_results = False
 
 
-def pair(model: str, *, broken: bool = False):
+def pair(model: str, *, broken: bool = False, layers: int = 2):
     """The program of one device and those of the ranks."""
-    return capture_vllm(MODELS[model], tensor_parallel=2, change=without_last_all_reduce if broken else None)
+    kind, heads, architecture = MODELS[model]
+    config = kind(**SIZES, num_hidden_layers=layers, num_key_value_heads=heads, architectures=[architecture])
+    return capture_vllm(config, tensor_parallel=2, change=without_last_all_reduce if broken else None)
 
 
 def check(*, broken: bool = False, model: str = "llama") -> tt.Report:
@@ -50,10 +52,11 @@ if __name__ == "__main__":
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("folder", nargs="?")
     arguments.add_argument("--model", choices=MODELS, default="llama")
+    arguments.add_argument("--layers", type=int, default=2)
     arguments.add_argument("--broken", action="store_true")
     given = arguments.parse_args()
     if given.folder:
-        print(tt.save_job(given.folder, *pair(given.model, broken=given.broken)))
+        print(tt.save_job(given.folder, *pair(given.model, broken=given.broken, layers=given.layers)))
     else:
         report = check(model=given.model)
         print(report)

@@ -8,23 +8,11 @@ from typing import Any
 
 import pytest
 
-from support.graphs import call, placeholder, ref, write_job
+from support.graphs import ONE_RANK, call, placeholder, ref, write_job
 from tantamount import read_job
 from tantamount.answers import refine
 from tantamount.verdict import Report, Verdict
 
-JOB = """
-format = "job/1"
-[spec]
-graph = "spec.json"
-[impl]
-graph = "impl.json"
-mesh = {}
-[inputs]
-default = "Replicate()"
-[outputs]
-default = "Replicate()"
-"""
 PLACE = "aten._make_dep_token.default"
 # what a program asserts of the number k, beside the values of k in -3..8 at which eager goes on
 ASSERTIONS: dict[str, tuple[list[Any], range]] = {
@@ -93,7 +81,7 @@ def program(assertion: str | None, number: list[Any] | None = None) -> Any:
 
 
 def judged(folder: Path, specification: Any, implementation: Any) -> Report:
-    path = write_job(folder, JOB, {"spec.json": specification, "impl.json": implementation})
+    path = write_job(folder, ONE_RANK, {"spec.json": specification, "impl.json": implementation})
     report = refine(read_job(path))
     assert not [a for a in report.assumptions if a.name == "operator"]
     return report

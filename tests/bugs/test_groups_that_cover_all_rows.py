@@ -9,24 +9,12 @@ from typing import Any
 import pytest
 
 from support.certificates import checked
-from support.graphs import call, placeholder, ref, write_job
+from support.graphs import ONE_RANK, call, placeholder, ref, write_job
 from tantamount import read_job
 from tantamount.answers import refine
 from tantamount.certificate.check import check_certificate
 from tantamount.verdict import Report, Verdict
 
-JOB = """
-format = "job/1"
-[spec]
-graph = "spec.json"
-[impl]
-graph = "impl.json"
-mesh = {}
-[inputs]
-default = "Replicate()"
-[outputs]
-default = "Replicate()"
-"""
 ROWS, GROUPS, INNER, COLUMNS = 6, 3, 4, 5
 GIVEN = [
     placeholder("x", (ROWS, INNER)),
@@ -67,7 +55,7 @@ def dense(ends: list[int]) -> list[Any]:
 
 
 def judged(folder: Path, specification: Any, implementation: Any) -> Report:
-    return refine(read_job(write_job(folder, JOB, {"spec.json": specification, "impl.json": implementation})))
+    return refine(read_job(write_job(folder, ONE_RANK, {"spec.json": specification, "impl.json": implementation})))
 
 
 def test_where_the_specification_needs_it_too(tmp_path: Path) -> None:

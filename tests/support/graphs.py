@@ -10,6 +10,20 @@ from typing import Any
 
 Json = Any
 
+ONE_RANK = """
+format = "job/1"
+[spec]
+graph = "spec.json"
+[impl]
+graph = "impl.json"
+mesh = {}
+[inputs]
+default = "Replicate()"
+[outputs]
+default = "Replicate()"
+"""
+"""The job of two graphs, ``spec.json`` and ``impl.json``, of the same inputs and outputs."""
+
 
 def ref(name: str) -> Json:
     return {"node": name}

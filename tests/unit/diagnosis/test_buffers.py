@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,8 +29,8 @@ def mismatch(one: Job) -> Mismatch:
 
 
 # The gradients of two weights, of the mean over the batch, each rank's of its own part: averaged in one buffer.
-GRADIENTS = """
-    x: float32[4, 3]
+BOTH_GRADIENTS = """
+    x: float32[{rows}, 3]
     w: float32[3, 2]
     v: float32[2, 2]
     h = mm(x, w)
@@ -37,33 +38,18 @@ GRADIENTS = """
     y = mm(t, v)
     g = mul(y, 0.25)
     gt = aten.t.default(t)
-    dv = mm(gt, g)
-    vt = aten.t.default(v)
-    dt = mm(g, vt)
-    s = mul(t, t)
-    c = sub(dt, s)
-    e = mul(c, dt)
-    xt = aten.t.default(x)
-    dw = mm(xt, e)
-    -> dw, dv
-"""
-IN_ONE_BUFFER = """
-    x: float32[2, 3]
-    w: float32[3, 2]
-    v: float32[2, 2]
-    h = mm(x, w)
-    t = aten.tanh.default(h)
-    y = mm(t, v)
-    g = mul(y, 0.25)
-    gt = aten.t.default(t)
-    pv = mm(gt, g)
+    {dv} = mm(gt, g)
     vt = aten.t.default(v)
     dt = mm(g, vt)
     s = mul(t, t)
     c = sub(dt, s)
     {step}
     xt = aten.t.default(x)
-    pw = mm(xt, e)
+    {dw} = mm(xt, e)
+"""
+STEP = "e = mul(c, dt)"
+GRADIENTS = BOTH_GRADIENTS.format(rows=4, dv="dv", dw="dw", step=STEP) + "-> dw, dv\n"
+IN_ONE_BUFFER = """
     fw = aten.view.default(pw, [-1])
     fv = aten.view.default(pv, [-1])
     flat = aten.cat.default([fw, fv])
@@ -75,7 +61,6 @@ IN_ONE_BUFFER = """
     -> dw, dv
 """
 BATCH = '[inputs]\nx = "Shard(0)"\ndefault = "Replicate()"\n[outputs]\ndefault = "Replicate()"\n'
-STEP = "e = mul(c, dt)"
 
 
 @pytest.mark.parametrize(
@@ -89,10 +74,11 @@ STEP = "e = mul(c, dt)"
     ids=["another_block", "off_by_one", "applied_twice", "another_tensor"],
 )
 def test_a_place_in_a_buffer_of_several_gradients(
-    tmp_path: Path, changed: dict[str, object], place: str, kind: str, hint: str
+    tmp_path: Path, changed: dict[str, Any], place: str, kind: str, hint: str
 ) -> None:
     """No value of the buffer is one of the specification's; what the right output is computed from is right."""
-    rank = IN_ONE_BUFFER.format(**{"step": STEP, "low": 0, "high": 6, **changed})
+    rank = BOTH_GRADIENTS.format(rows=2, dv="pv", dw="pw", step=changed.get("step", STEP))
+    rank += IN_ONE_BUFFER.format(low=changed.get("low", 0), high=changed.get("high", 6))
     found = mismatch(job(tmp_path, GRADIENTS, [rank, rank], BATCH))
     assert (found.implementation, found.kind) == (place, kind), found.headline
     assert found.hint == hint
