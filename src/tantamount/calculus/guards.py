@@ -14,6 +14,7 @@ from tantamount.calculus.affine import Coordinate, Index, coordinate, fixed, sub
 from tantamount.calculus.atoms import BOOLEAN, Store
 from tantamount.calculus.comparisons import Comparison, compare, comparison, decide_interval, interval
 from tantamount.calculus.counts import counted
+from tantamount.calculus.joint_conditions import one_condition
 from tantamount.calculus.masks import some_hold
 from tantamount.calculus.naming import bound_variables
 from tantamount.calculus.polynomials import add, as_factors, iota, polynomial, product, scale
@@ -182,6 +183,9 @@ def simplify(store: Store, flat: Flat, box: Ranges) -> list[Flat] | None:
             facts = _guards_inside(store, boolean, guard, box, flat.ranges)
             if facts:
                 return _assume(store, flat, boolean, facts, box)
+    joint = one_condition(store, flat, box)
+    if joint is not None:
+        return joint
     held = some_hold(store, flat, [(inner, value) for _, (inner, value) in literals], box)
     for factor in flat.factors if held else ():
         if (factor[0], factor[2]) in held:
