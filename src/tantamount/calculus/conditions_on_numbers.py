@@ -22,7 +22,7 @@ from tantamount.calculus.terms import IOTA, ONE, ZERO, Factor, Polynomial, Range
 from tantamount.errors import Unsupported
 from tantamount.sizes.symbolic import is_size
 
-__all__ = ["intervals_of"]
+__all__ = ["intervals_of", "number_of"]
 
 _Ranges = Mapping[int, tuple[int, int]]
 _Place = Mapping[int, int]  # a position, by axis
@@ -31,7 +31,7 @@ _Place = Mapping[int, int]  # a position, by axis
 def intervals_of(store: Store, c: Polynomial, box: Sequence[tuple[int, int]] | _Ranges) -> Polynomial:
     """The condition as products of comparisons ``[t < b] (1 - [t < a])`` of the one whole number t that it depends on;
     ``c`` itself if it depends on something else, is written so already, or the ends of the intervals are not found."""
-    found = _number(store, c)
+    found = number_of(store, c)
     if found is None or _is_plain(store, c, found):
         return c
     leaf, index = found
@@ -68,7 +68,7 @@ def _between(store: Store, t: Polynomial, low: Polynomial | None, high: Polynomi
 
 
 # ------------------------------------------------------------------------------------------------ what it depends on
-def _number(store: Store, c: Polynomial) -> tuple[int, Index] | None:
+def number_of(store: Store, c: Polynomial) -> tuple[int, Index] | None:
     """The one leaf that a polynomial depends on, of whole numbers and at one place; ``None`` if there is none such."""
     found: set[tuple[int, Index]] = set()
     for factor in _inside(store, c):

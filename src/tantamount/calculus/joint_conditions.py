@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from tantamount.calculus.affine import Coordinate, Index, variable
 from tantamount.calculus.atoms import Store
-from tantamount.calculus.conditions_on_numbers import intervals_of
+from tantamount.calculus.conditions_on_numbers import intervals_of, number_of
 from tantamount.calculus.products import substitute_factors
 from tantamount.calculus.terms import IOTA, Factor, Flat, Polynomial, Ranges, Term, factors_of
 from tantamount.sizes.symbolic import is_size
@@ -31,13 +31,13 @@ def one_condition(store: Store, flat: Flat, box: Ranges) -> list[Flat] | None:
     away: dict[int, Coordinate] = {-1 - j: variable(axis) for j, axis in enumerate(axes)}
     back: dict[int, Coordinate] = {axis: variable(-1 - j) for j, axis in enumerate(axes)}
     here = {**known, **axes}
+    lifted = {f: substitute_factors((f,), away)[0] for f in flat.factors if f.exponent == 1}
     for factor in equalities:
-        place = _place(store, factor)
+        place = _place(store, lifted[factor])
         if place is None:
             continue
-        same = [f for f in flat.factors if f.exponent == 1 and _place(store, f) == place]
-        lifted = substitute_factors(tuple(same), away)
-        found = _written(store, (Term(lifted, 1),), here)
+        same = [f for f, there in lifted.items() if _place(store, there) == place]
+        found = _written(store, (Term(tuple(sorted(lifted[f] for f in same)), 1),), here)
         if found is None:
             continue
         if not found:
@@ -93,7 +93,7 @@ def _only_leaf(store: Store, number: int) -> int | None:
         atom = store.atoms[at]
         if atom.op == "leaf":
             found.add(at)
-        if len(found) > 1 or atom.op in ("sum", "element", "pair", "fact", "place"):
+        if len(found) > 1:
             return None
         pending += [f.atom for f in factors_of(*atom.arguments)]
     leaf = next(iter(found), None)
@@ -101,26 +101,10 @@ def _only_leaf(store: Store, number: int) -> int | None:
 
 
 def _place(store: Store, factor: Factor) -> tuple[int, Index] | None:
-    """The whole number, as a leaf at an index, that alone decides a boolean factor."""
+    """The whole number, as a leaf at an index, that alone decides a boolean factor without bound variables."""
     atom = store.atoms[factor.atom]
-    if not atom.facts.boolean or atom.op not in ("less", "equal", "polynomial"):
-        return None
-    places: set[tuple[int, Index]] = set()
-    seen: set[Factor] = set()
-    pending = [factor]
-    while pending:
-        f = pending.pop()
-        if f in seen or f.atom == IOTA:
-            continue
-        seen.add(f)
-        inner = store.atoms[f.atom]
-        if inner.op == "leaf":
-            places.add((f.atom, f.at))
-        if len(places) > 1 or inner.op in ("sum", "element", "pair", "fact", "place"):
-            return None
-        replace: dict[int, Coordinate] = dict(enumerate(f.at))
-        pending += substitute_factors(factors_of(*inner.arguments), replace)
-    return next(iter(places), None)
+    boolean = atom.facts.boolean and atom.op in ("less", "equal", "polynomial")
+    return number_of(store, (Term((factor,), 1),)) if boolean else None
 
 
 def _variables(flat: Flat) -> set[int]:
