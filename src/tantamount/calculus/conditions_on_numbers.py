@@ -28,9 +28,12 @@ _Ranges = Mapping[int, tuple[int, int]]
 _Place = Mapping[int, int]  # a position, by axis
 
 
-def intervals_of(store: Store, c: Polynomial, box: Sequence[tuple[int, int]] | _Ranges) -> Polynomial:
+def intervals_of(
+    store: Store, c: Polynomial, box: Sequence[tuple[int, int]] | _Ranges, single_numbers: bool = False
+) -> Polynomial:
     """The condition as products of comparisons ``[t < b] (1 - [t < a])`` of the one whole number t that it depends on;
-    ``c`` itself if it depends on something else, is written so already, or the ends of the intervals are not found."""
+    ``c`` itself if it depends on something else, is written so already, or the ends of the intervals are not found.
+    With ``single_numbers`` an interval of one number is an equality."""
     found = number_of(store, c)
     if found is None or _is_plain(store, c, found):
         return c
@@ -50,7 +53,7 @@ def intervals_of(store: Store, c: Polynomial, box: Sequence[tuple[int, int]] | _
         holds, parts = ends[0], list[Polynomial]()
         for low, high in pairwise([None, *places, None]):
             if holds:
-                parts.append(_between(store, t, low, high, box))
+                parts.append(_between(store, t, low, high, box, single_numbers))
             holds = not holds
         written = add(store, *parts, box=box) if parts else ZERO
     except Unsupported:
@@ -58,9 +61,12 @@ def intervals_of(store: Store, c: Polynomial, box: Sequence[tuple[int, int]] | _
     return written if vanishes(store, add(store, c, scale(written, -1)), box) else c
 
 
-def _between(store: Store, t: Polynomial, low: Polynomial | None, high: Polynomial | None, box: Ranges) -> Polynomial:
-    """``[t < high] (1 - [t < low])``, or ``[t == low]`` if that is the one number between; without an end, none."""
-    if low is not None and high is not None and add(store, high, scale(low, -1)) == ONE:
+def _between(
+    store: Store, t: Polynomial, low: Polynomial | None, high: Polynomial | None, box: Ranges, single_numbers: bool
+) -> Polynomial:
+    """``[t < high] (1 - [t < low])``, or ``[t == low]`` if that is the one number between and such are asked for;
+    without an end, none."""
+    if single_numbers and low is not None and high is not None and add(store, high, scale(low, -1)) == ONE:
         return compare(store, "equal", t, low, box)
     below = ONE if high is None else compare(store, "less", t, high, box)
     before = ZERO if low is None else compare(store, "less", t, low, box)

@@ -183,9 +183,6 @@ def simplify(store: Store, flat: Flat, box: Ranges) -> list[Flat] | None:
             facts = _guards_inside(store, boolean, guard, box, flat.ranges)
             if facts:
                 return _assume(store, flat, boolean, facts, box)
-    joint = one_condition(store, flat, box)
-    if joint is not None:
-        return joint
     held = some_hold(store, flat, [(inner, value) for _, (inner, value) in literals], box)
     for factor in flat.factors if held else ():
         if (factor[0], factor[2]) in held:
@@ -207,7 +204,7 @@ def simplify(store: Store, flat: Flat, box: Ranges) -> list[Flat] | None:
         replaced = _assume(store, flat, factor, inside, box)
         if replaced is not None:
             return replaced
-    return None
+    return one_condition(store, flat, box)  # last: the others know a condition by its atom
 
 
 def _lifted(

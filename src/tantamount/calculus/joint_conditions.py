@@ -37,6 +37,8 @@ def one_condition(store: Store, flat: Flat, box: Ranges) -> list[Flat] | None:
         if place is None:
             continue
         same = [f for f, there in lifted.items() if _place(store, there) == place]
+        if len(same) < 2:
+            continue
         found = _written(store, (Term(tuple(sorted(lifted[f] for f in same)), 1),), here)
         if found is None:
             continue
@@ -58,7 +60,7 @@ def _written(store: Store, c: Polynomial, box: Mapping[int, tuple[int, int]]) ->
     found = store.memo.conditions.get(key)
     if found is None:
         store.memo.conditions[key] = c  # while it is looked at, it stays as it is
-        found = store.memo.conditions[key] = intervals_of(store, c, {v: box[v] for v in used})
+        found = store.memo.conditions[key] = intervals_of(store, c, {v: box[v] for v in used}, single_numbers=True)
     one = len(found) <= 1 and all(term.coefficient == 1 for term in found)
     return found if one and found != c else None
 
