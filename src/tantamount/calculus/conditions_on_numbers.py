@@ -18,48 +18,63 @@ from tantamount.calculus.comparisons import compare, comparison
 from tantamount.calculus.polynomials import add, constant, iota, multiply, scale
 from tantamount.calculus.products import is_boolean
 from tantamount.calculus.rebuild import Rebuild
-from tantamount.calculus.terms import IOTA, ONE, ZERO, Factor, Polynomial, factors_of, single
+from tantamount.calculus.terms import IOTA, ONE, ZERO, Factor, Polynomial, Ranges, factors_of, single
 from tantamount.errors import Unsupported
 from tantamount.sizes.symbolic import is_size
 
-__all__ = ["intervals_of"]
+__all__ = ["intervals_of", "number_of"]
 
-_Box = Sequence[tuple[int, int]]
+_Ranges = Mapping[int, tuple[int, int]]
 _Place = Mapping[int, int]  # a position, by axis
 
 
-def intervals_of(store: Store, c: Polynomial, box: _Box) -> Polynomial:
+def intervals_of(
+    store: Store, c: Polynomial, box: Sequence[tuple[int, int]] | _Ranges, single_numbers: bool = False
+) -> Polynomial:
     """The condition as products of comparisons ``[t < b] (1 - [t < a])`` of the one whole number t that it depends on;
-    ``c`` itself if it depends on something else, is written so already, or the ends of the intervals are not found."""
-    found = _number(store, c)
+    ``c`` itself if it depends on something else, is written so already, or the ends of the intervals are not found.
+    With ``single_numbers`` an interval of one number is an equality."""
+    found = number_of(store, c)
     if found is None or _is_plain(store, c, found):
         return c
     leaf, index = found
     axes = sorted({v for f in _positions(store, c) for parts, _ in f for v, _ in parts if v >= 0})
-    if any(v >= len(box) or is_size(box[v][0]) or is_size(box[v][1]) for v in axes):
+    known = box if isinstance(box, Mapping) else dict(enumerate(box))
+    if any(v not in known or is_size(known[v][0]) or is_size(known[v][1]) for v in axes):
         return c
     (axis,) = store.fresh_axes(1)
     try:
         of_axis = Rebuild(store, leaves={leaf: iota(variable(axis))}).polynomial(c)
-        ends = _ends(store, of_axis, axis, [(v, *box[v]) for v in axes])
+        ends = _ends(store, of_axis, axis, [(v, *known[v]) for v in axes])
         if ends is None:
             return c
         t = single(leaf, index)
-        below = [compare(store, "less", t, iota(end) if end.parts else constant(end.offset), box) for end in ends[1]]
+        places = [iota(end) if end.parts else constant(end.offset) for end in ends[1]]
         holds, parts = ends[0], list[Polynomial]()
-        previous = ZERO  # where t is less than the end before
-        for less in [*below, ONE]:
+        for low, high in pairwise([None, *places, None]):
             if holds:
-                parts.append(multiply(store, less, add(store, ONE, scale(previous, -1)), box))
-            holds, previous = not holds, less
+                parts.append(_between(store, t, low, high, box, single_numbers))
+            holds = not holds
         written = add(store, *parts, box=box) if parts else ZERO
     except Unsupported:
         return c
     return written if vanishes(store, add(store, c, scale(written, -1)), box) else c
 
 
+def _between(
+    store: Store, t: Polynomial, low: Polynomial | None, high: Polynomial | None, box: Ranges, single_numbers: bool
+) -> Polynomial:
+    """``[t < high] (1 - [t < low])``, or ``[t == low]`` if that is the one number between and such are asked for;
+    without an end, none."""
+    if single_numbers and low is not None and high is not None and add(store, high, scale(low, -1)) == ONE:
+        return compare(store, "equal", t, low, box)
+    below = ONE if high is None else compare(store, "less", t, high, box)
+    before = ZERO if low is None else compare(store, "less", t, low, box)
+    return multiply(store, below, add(store, ONE, scale(before, -1)), box)
+
+
 # ------------------------------------------------------------------------------------------------ what it depends on
-def _number(store: Store, c: Polynomial) -> tuple[int, Index] | None:
+def number_of(store: Store, c: Polynomial) -> tuple[int, Index] | None:
     """The one leaf that a polynomial depends on, of whole numbers and at one place; ``None`` if there is none such."""
     found: set[tuple[int, Index]] = set()
     for factor in _inside(store, c):

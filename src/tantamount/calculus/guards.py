@@ -14,6 +14,7 @@ from tantamount.calculus.affine import Coordinate, Index, coordinate, fixed, sub
 from tantamount.calculus.atoms import BOOLEAN, Store
 from tantamount.calculus.comparisons import Comparison, compare, comparison, decide_interval, interval
 from tantamount.calculus.counts import counted
+from tantamount.calculus.joint_conditions import one_condition
 from tantamount.calculus.masks import some_hold
 from tantamount.calculus.naming import bound_variables
 from tantamount.calculus.polynomials import add, as_factors, iota, polynomial, product, scale
@@ -203,7 +204,7 @@ def simplify(store: Store, flat: Flat, box: Ranges) -> list[Flat] | None:
         replaced = _assume(store, flat, factor, inside, box)
         if replaced is not None:
             return replaced
-    return None
+    return one_condition(store, flat, box)  # last: the others know a condition by its atom
 
 
 def _lifted(

@@ -10,6 +10,7 @@ from tantamount.calculus import signs
 from tantamount.calculus.affine import variable
 from tantamount.calculus.atoms import Store, ValueFacts
 from tantamount.calculus.bits import bitwise
+from tantamount.calculus.comparisons import comparison
 from tantamount.calculus.infinities import (
     infinity,
     infinity_atom,
@@ -51,6 +52,7 @@ from tantamount.calculus.terms import (
     Ranges,
     Rational,
     Term,
+    factors_of,
     single,
     sole_factor,
     sole_number,
@@ -445,5 +447,21 @@ def maximum_over(
     if all(x and is_boolean(store, scale(x, -1)) for x, _ in cells):  # all: max(-b) = max(1 - b) - 1
         flipped = [(add(store, ONE, x), axes) for x, axes in cells]
         return add(store, maximum_over(store, flipped, box), constant(-1))
+    if len(cells) == 1 and _holds_once(store, *cells[0]):
+        return sum_over(store, cells[0][0], cells[0][1], box)
     parts = [sum_over(store, _elements(store, x), axes, box) for x, axes in cells]
     return maximum_of(store, add(store, *parts, box=box))
+
+
+def _holds_once(store: Store, x: Polynomial, axes: Mapping[int, tuple[int, int]]) -> bool:
+    """True if x is ``[t + s v + r == 0]`` with s other than 0 and a t that does not depend on v, the one axis: of no
+    two v both hold, so that whether one of them does is how many do."""
+    factor = sole_factor(x)
+    guard = None if factor is None or factor.exponent != 1 else comparison(store, factor)
+    moving = [v for v, (low, high) in axes.items() if is_size(low) or is_size(high) or high - low > 1]
+    if guard is None or guard.op != "equal" or len(moving) != 1:
+        return False
+    (v,) = moving
+    return bool(dict(guard.affine.parts).get(v)) and all(
+        w != v for f in factors_of(guard.rest) for parts, _ in f.at for w, _ in parts
+    )

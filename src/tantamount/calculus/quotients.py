@@ -38,7 +38,9 @@ def floor_of(store: Store, form: Form) -> Form | None:
 
 
 def _whole_rest(store: Store, x: Polynomial) -> bool:
-    rest, _, _ = split_affine(x)
+    rest, parts, offset = split_affine(x)
+    if any(map(is_size, (offset, *parts.values()))):
+        return False
     return not rest or is_integer(store, rest)
 
 

@@ -72,13 +72,15 @@ def narrowed(domain: Domain, value: object, place: Place) -> Domain:
 
 
 def encode_domain(domain: Domain) -> dict[str, Any]:
-    """The document of a domain."""
-    table = {
-        s.label: {
-            "hint": s.hint - s.shift,
-            "min": s.low - s.shift,
-            **({} if s.high >= LARGEST else {"max": s.high - s.shift}),
-        }
-        for s in domain.symbols
-    }
-    return {"symbols": table, "conditions": sorted(map(str, domain.conditions))}
+    """The document of a domain. A number that may be 0 keeps the range that it was declared with, and what a program
+    asks for beyond is a condition: programs that ask for other ranges of one number still speak of one symbol."""
+    table: dict[str, dict[str, int]] = {}
+    conditions = [str(condition) for condition in domain.conditions]
+    for s in domain.symbols:
+        low = s.low - s.shift
+        if s.shift and low > 0:
+            conditions.append(f"{s.label} >= {low}")
+            low = 1 - s.shift
+        high = {} if s.high >= LARGEST else {"max": s.high - s.shift}
+        table[s.label] = {"hint": s.hint - s.shift, "min": low, **high}
+    return {"symbols": table, "conditions": sorted(conditions)}
