@@ -243,7 +243,7 @@ class Bounds:
     # plans, and rules of users
     part_ranks: int = _bound(64, EXECUTION, "Ranks of a part of a plan that is executed and explained.", "fixed")
     part_elements: int = _bound(
-        500_000, EXECUTION, "Elements of all tensors of a part of a plan that is executed at its own sizes.", "fixed"
+        2_000_000, EXECUTION, "Elements of all tensors of a part of a plan that is executed at its own sizes.", "fixed"
     )
     part_seconds: int = _bound(60, PROOF, "Seconds for outputs of a part that were not proved in any simpler way.")
     rewriting_rounds: int = _bound(3, PROOF, "Times that rules are used on what rules made of a program.", "depth")

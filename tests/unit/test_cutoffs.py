@@ -178,6 +178,7 @@ ALLOWED: dict[str, str] = {
     "plan/prove.py: _BRIEF": WAY,
     "plan/prove.py: _CONTROL": "what is refuted at small sizes is refuted there, whatever more this would show",
     "plan/prove.py: _AT_ONCE": WAY,
+    "plan/prove.py: _BRIEFLY": WAY,
     "plan/result.py: _SHOWN": TEXT,
     "report/elementwise.py: _SIZES": TEXT,
     "report/html/groups.py: _MOST": TEXT,

@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -40,7 +41,7 @@ from tantamount.ops.relations import even
 from tantamount.proof import Proof
 from tantamount.proof.outputs import ancestors, holds, matches, output_node
 from tantamount.proof.placements import distribute, part
-from tantamount.verdict import DIFFERENCES, Mismatch, OutputReport, Verdict
+from tantamount.verdict import DIFFERENCES, Mismatch, OutputReport, Relation, Verdict
 
 __all__ = ["find_mismatch"]
 
@@ -92,23 +93,26 @@ def _found(
         touched = [name for name in proof.job.outputs if not below.isdisjoint(replay.output_places(name))]
         if not proved_with(proof.job, told.hint, proof, touched, most):
             told = replace(told, hint=NO_HINT)
-    first = search.repaired(told, nodes, failing) if told is not None and told.sure else None
+    first: Mismatch | None = None
     reductions: dict[str, str] = {}
-    done: Sequence[str] = repair.repaired if repair is not None and first is not None else ()
-    if repair is not None and repair.right and first is not None:
-        done = [report.name for report in failing]  # nothing else is wrong
-    if first is not None and first.kind == "unreduced":
-        reductions = dict.fromkeys(done, first.difference)
     try:
         with within(patience):
-            first = _by_forms(
-                search, [report for report in failing if report.name not in done], nodes, first, reductions
-            )
+            if told is not None and told.sure:
+                first = search.repaired(told, nodes, failing)
+            if first is None or patience is None:  # where time is short, the first place says enough
+                done: Sequence[str] = repair.repaired if repair is not None and first is not None else ()
+                if repair is not None and repair.right and first is not None:
+                    done = [report.name for report in failing]  # nothing else is wrong
+                if first is not None and first.kind == "unreduced":
+                    reductions = dict.fromkeys(done, first.difference)
+                rest = [report for report in failing if report.name not in done]
+                first = _by_forms(search, rest, nodes, first, reductions)
     except Stopped:
         left = proof.options.effort.left()
         if left is not None and left <= 0:
             raise
         proof.options.effort.hit("doubtful_seconds")
+        search.stop_relating()
     return _told_of_place(search, first, told, parted, nodes, failing), reductions
 
 
@@ -182,13 +186,22 @@ class _Search:
         self,
         proof: Proof,
     ) -> None:
+        self.proof = proof
         self.store = proof.store
         self.job = proof.job
         self.specification = proof.specification
         self.implementation = proof.implementation
-        self.relations = proof.relations()
         self.summands: dict[str, Summand | None] = {}
         self.order = {node.name: k for k, node in enumerate(proof.job.specification.nodes)}
+
+    @cached_property
+    def relations(self) -> Mapping[str, Relation]:
+        """The relations of the specification's tensors, which forms are asked for when they are needed first."""
+        return self.proof.relations()
+
+    def stop_relating(self) -> None:
+        """Let what has no relation so far have none."""
+        self.relations = self.proof.known_relations()
 
     def run(self, report: OutputReport, node: str) -> Mismatch | None:
         finding = self._output_difference(report, node)

@@ -22,7 +22,7 @@ from tantamount.proof import Proof, prove
 from tantamount.reduction import NotReduced, Reduction, reduce_job
 from tantamount.verdict import OutputReport, Relation, Verdict
 
-__all__ = ["find_differences"]
+__all__ = ["differs_somewhere", "find_differences"]
 
 _MANY = 1 << 20  # elements of all tensors from which on smaller shapes are tried first, if they are
 _EACH = 1 << 13  # of one: fewer take no longer than finding out which operator to apply
@@ -45,18 +45,32 @@ def find_differences(proof: Proof, outputs: tuple[OutputReport, ...], limits: Li
     return search(proof, outputs, limits, agreeing, plan)
 
 
+def differs_somewhere(proof: Proof, limits: Limits) -> bool:
+    """True if one execution at the job's own shapes, on numbers that are drawn, shows that an output differs."""
+    job = proof.job
+    try:
+        plan = plan_execution(proof.store, job, proof.inputs, proof.specification, proof.implementation, limits)
+    except NotExecuted:
+        return False
+    return bool(_differing(plan, list(job.outputs)))
+
+
 def _differ(plan: Plan, outputs: tuple[OutputReport, ...], before: tuple[OutputReport, ...]) -> bool:
     """True if all outputs that executions at smaller shapes have refuted differ at those of the job, too."""
     known = {output.name: output.reason for output in before}
     refuted = [o.name for o in outputs if o.verdict is Verdict.REFUTED and o.reason != known.get(o.name)]
+    return _differing(plan, refuted) == refuted
+
+
+def _differing(plan: Plan, names: list[str]) -> list[str]:
+    """Those of the outputs that differ on one input that is drawn."""
     try:
         execution = execute(plan, draw(plan, 0, Scale()), 0)
         if execution is None or not execution.in_reals or not execution.within_assumptions:
-            return False
-        claims = [output_claim(plan.job, name) for name in refuted]
-        return all(examine(plan, claim, execution).difference is not None for claim in claims)
+            return []
+        return [n for n in names if examine(plan, output_claim(plan.job, n), execution).difference is not None]
     except (NotExecuted, Unsupported):
-        return False
+        return []
 
 
 def _search_reduced(proof: Proof, outputs: tuple[OutputReport, ...], reason: str, agreeing: int = 0) -> Searched:

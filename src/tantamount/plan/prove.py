@@ -25,26 +25,30 @@ from tantamount.verdict import Assumption, OutputReport, Report, Verdict, worst
 __all__ = ["part_checker"]
 
 Refine = Callable[[Job], Report]
+Differs = Callable[[Proof], bool]
 
 _LONG = 4  # axes of so many ranks or fewer are as short as they get
-_AT_ONCE = 1.0  # seconds to see what is equal
+_AT_ONCE = 1.0  # CPU seconds to see what is equal
+_BRIEFLY = 0.3  # the same of a part that is so small that an execution takes less
 _STEPS = 2000  # of work to see what is equal after products are multiplied out
 _BRIEF = 0.8  # CPU seconds to compare all outputs where everything is small
 _CONTROL = 1.0  # CPU seconds to see whether what is refuted at small sizes is equal at its own
 
 
-def part_checker(refine: Refine, effort: Effort | None = None) -> CheckPart:
+def part_checker(refine: Refine, effort: Effort | None = None, differs: Differs | None = None) -> CheckPart:
     """A function that checks a part. ``refine`` gives the whole answer to a job, with the place of a difference and a
     counterexample; it is asked about parts of which something is not proved, on few ranks and at small sizes.
 
     To compare two large forms that differ can take very long, and it is the small form that shows why. So what is not
-    proved there is not tried at full size before the small form was executed."""
+    proved there is not tried at full size before the small form was executed. ``differs`` says
+    whether an execution at a job's own sizes shows a difference: of a part that is small that is asked first, and then
+    it is refuted as it is."""
     spent = effort if effort is not None else Effort()
 
     def check(part: Part) -> PartReport:
         try:
             with stopping(spent):
-                return _checked(part, refine, spent)
+                return _checked(part, refine, spent, differs)
         except Stopped as stop:
             outputs = tuple(
                 OutputReport(name, Verdict.UNKNOWN, None, expected.text, str(stop))
@@ -55,11 +59,20 @@ def part_checker(refine: Refine, effort: Effort | None = None) -> CheckPart:
     return check
 
 
-def _checked(part: Part, refine: Refine, effort: Effort) -> PartReport:
+def _checked(part: Part, refine: Refine, effort: Effort, differs: Differs | None) -> PartReport:
     job = part.job
-    known, proof = _at_once(job, effort)
+    fits = differs is not None and _is_small(job, effort)
+    known, proof = _at_once(job, effort, seconds=_BRIEFLY if fits else _AT_ONCE)
     if len(known) == len(job.outputs):
         return _report(part, _ordered(job, known), _assumptions(part, proof))
+    if fits and differs is not None and differs(proof):
+        found = refine(job)
+        if found.verdict is Verdict.REFUTED:
+            return _wrong(part, found)
+    if fits:
+        known, proof = _at_once(job, effort, seconds=_AT_ONCE)
+        if len(known) == len(job.outputs):
+            return _report(part, _ordered(job, known), _assumptions(part, proof))
     found: Report | None = None
     text = ""
     for axes in _ways(job):
@@ -75,19 +88,13 @@ def _checked(part: Part, refine: Refine, effort: Effort) -> PartReport:
             continue  # what is wrong is not there
         found = None if small is None else refine(small)
         if found is not None and found.verdict is Verdict.REFUTED and _controlled(proof, known, found, effort):
-            return replace(
-                _report(part, found.outputs, found.assumptions), mismatch=found.mismatch,
-                counterexample=found.counterexample, notes=found.notes, reduced=text,
-            )  # fmt: skip
+            return replace(_wrong(part, found), reduced=text)
         if found is not None and small is job and found.verdict is Verdict.PROVED:
             return _report(part, found.outputs, (*found.assumptions, *_passed_on(part, proof)))
     if text and _fits(job, effort):  # what is wrong is in none of its smaller forms: a number that is no size
         whole = refine(job)
         if whole.verdict is Verdict.REFUTED:
-            return replace(
-                _report(part, whole.outputs, whole.assumptions), mismatch=whole.mismatch,
-                counterexample=whole.counterexample, notes=whole.notes,
-            )  # fmt: skip
+            return _wrong(part, whole)
     known |= _with_effort(proof, known, effort)
     report = _report(part, _ordered(job, known), _assumptions(part, proof))
     if report.verdict is Verdict.PROVED or not text:
@@ -95,12 +102,29 @@ def _checked(part: Part, refine: Refine, effort: Effort) -> PartReport:
     return replace(report, notes=(text if found is None else f"{text}: {found.verdict.value}",))
 
 
+def _wrong(part: Part, found: Report) -> PartReport:
+    """The report on a part that is refuted."""
+    return replace(
+        _report(part, found.outputs, found.assumptions), mismatch=found.mismatch,
+        counterexample=found.counterexample, notes=found.notes,
+    )  # fmt: skip
+
+
 def _fits(job: Job, effort: Effort) -> bool:
     """True if a part is small enough to be executed as it is, and explained."""
-    graphs = (job.specification, *job.implementation)
-    elements = sum(prod(node.type.shape) for graph in graphs for node in graph.nodes if node.type is not None)
     ranks = job.mesh.world_size
-    return not effort.exceeds("part_ranks", ranks) and not effort.exceeds("part_elements", elements)
+    return not effort.exceeds("part_ranks", ranks) and not effort.exceeds("part_elements", _elements(job))
+
+
+def _is_small(job: Job, effort: Effort) -> bool:
+    """The same, asked before it is known that it matters."""
+    bounds = effort.bounds
+    return job.mesh.world_size <= bounds.part_ranks and _elements(job) <= bounds.part_elements
+
+
+def _elements(job: Job) -> int:
+    graphs = (job.specification, *job.implementation)
+    return sum(prod(node.type.shape) for graph in graphs for node in graph.nodes if node.type is not None)
 
 
 def _likely(small: Job, effort: Effort) -> list[str]:
@@ -121,17 +145,16 @@ def _likely(small: Job, effort: Effort) -> list[str]:
     return found
 
 
-def _at_once(job: Job, effort: Effort) -> tuple[dict[str, OutputReport], Proof]:
-    """The outputs that are proved in no time, as equal forms mostly are, or are after some products are multiplied out;
-    and a proof that can be asked further."""
+def _at_once(job: Job, effort: Effort, seconds: float) -> tuple[dict[str, OutputReport], Proof]:
+    """The outputs that are proved in so many CPU seconds, as equal forms mostly are, or are after some products are
+    multiplied out; and a proof that can be asked further."""
     proof = prove(job, Options(cut=False, effort=effort))
     known: dict[str, OutputReport] = {}
     left = effort.left()
     if left is not None and left <= 0:
         return known, proof
-    brief = Effort(effort.factor, seconds=_AT_ONCE if left is None else min(left, _AT_ONCE))
     try:
-        with stopping(brief):
+        with within(seconds):
             for name in job.outputs:
                 (output,) = proof.check(expand=False, only=[name], infer=False)
                 if output.verdict is not Verdict.PROVED:
@@ -144,7 +167,11 @@ def _at_once(job: Job, effort: Effort) -> tuple[dict[str, OutputReport], Proof]:
                         if output.verdict is not Verdict.PROVED:
                             break  # what differs is looked at where it is small
                         known[name] = output
-    except Stopped:  # nothing more is asked of that one, whose work may be half done
+    except Stopped:  # nothing more is asked of that one, whose work may be half done; nor is it known what it assumed
+        left = effort.left()
+        if left is not None and left <= 0:
+            raise
+        known = {}
         proof = prove(job, Options(cut=False, effort=effort))
     return known, proof
 

@@ -29,7 +29,7 @@ from tantamount.verdict import Assumption, Counterexample, Mismatch, OutputRepor
 if TYPE_CHECKING:
     from tantamount.execution.witness import Searched
 
-__all__ = ["Captured", "job_of", "refine_job", "whole_proof"]
+__all__ = ["Captured", "executed_differently", "job_of", "refine_job", "whole_proof"]
 
 _LONG = 300  # nodes of a specification from which on a proof is tried with cuts, too
 _MORE = 4  # times the steps so far that multiplying out whole outputs may take after cuts, in long programs
@@ -156,6 +156,13 @@ def whole_proof(found: Refinement) -> Proof | None:
     return found.proof
 
 
+def executed_differently(proof: Proof, limits: Limits | None = None) -> bool:
+    """True if one execution at the job's own sizes, on numbers that are drawn, shows that an output differs."""
+    from tantamount.execution.reduced import differs_somewhere
+
+    return differs_somewhere(proof, limits if limits is not None else limits_from_environment())
+
+
 def _refine(state: _State, options: Options, doubtful: bool) -> None:
     job, clock = state.job, state.clock
     state.at = "proving it in pieces"
@@ -171,8 +178,9 @@ def _refine(state: _State, options: Options, doubtful: bool) -> None:
     proof = state.proof = prove(job, options)
     checked = tuple(map(state.unknown, job.outputs)) if doubtful else _checked(state, proof, expand=False)
     clock.lap("outputs")
-    proof.relations()
-    clock.lap("relation")
+    if not doubtful:  # what is wrong is told by values, mostly, which need none
+        proof.relations()
+        clock.lap("relation")
     if _open(checked):
         patience = proof.options.effort.bounds.doubtful_seconds if doubtful else None
         proof, checked = _not_proved(state, proof, checked, patience)
