@@ -8,7 +8,7 @@ from tantamount.ir.types import DType
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.builder import Builder, ShapeProblem
 from tantamount.ops.definitions.in_place import few, overwriting
-from tantamount.ops.table import Integers, Layout, operator
+from tantamount.ops.table import Integers, Layout, Operand, operator
 
 _MOVEMENT = "movement"
 
@@ -46,7 +46,7 @@ def copy(b: Builder, self: Tensor, src: Tensor, non_blocking: Layout = False) ->
 @operator("aten._to_copy.default", category=_MOVEMENT)
 def to_copy(
     b: Builder,
-    self: Tensor,
+    self: Operand,
     *,
     dtype: DType | None = None,
     layout: Layout = None,
@@ -55,8 +55,13 @@ def to_copy(
     non_blocking: Layout = False,
     memory_format: Layout = None,
 ) -> Tensor:
-    """self, converted to dtype"""
-    return b.cast(self, dtype or self.dtype)
+    """self, converted to dtype; a number (so a trace under ``vmap`` has those that are written in a function) becomes a
+    tensor without dimensions"""
+    if isinstance(self, Tensor):
+        return b.cast(self, dtype or self.dtype)
+    if dtype is None:
+        raise ShapeProblem(f"the number {self!r} without a dtype")
+    return b.cast(b.number(self), dtype)
 
 
 @operator("aten.to.dtype", category=_MOVEMENT)
