@@ -3,7 +3,8 @@
 PyTorch's definition, which is what eager runs and what is captured, asks the function everywhere and knows nothing of
 blocks; its kernels leave out the blocks that are not listed. Both agree if every position that the function keeps lies
 in one listed block, every block is listed once at most, and the function keeps all of a block that is listed as full.
-PyTorch makes such blocks itself (``create_block_mask``). Any other mask is checked where its numbers are known, or refused.
+PyTorch makes such blocks itself (``create_block_mask``). Any other mask is checked where its numbers are known, or
+refused.
 """
 
 # pyright: basic
