@@ -32,8 +32,9 @@ BEGIN, END = "<!-- kernels -->", "<!-- end of kernels -->"
 HEADER = ("| kernel | called as | on the CPU | apart |", "|---|---|---|---|")
 _FLASH = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _FORMULAS = (
-    "_C.rms_norm, vllm_ir.rms_norm, vllm_ir.fused_add_rms_norm", "_C.rotary_embedding (both styles, partial, batched)",
-    "_C.fused_add_rms_norm", "_C.silu_and_mul and five more gates", "_C.gelu_new, gelu_fast, gelu_quick",
+    "vllm_ir.rms_norm, vllm_ir.fused_add_rms_norm", "_C.rotary_embedding (both styles, partial, batched)",
+    "_C.rms_norm, _C.fused_add_rms_norm", "_C.silu_and_mul and three more gates",
+    "_C.gelu_new, gelu_fast, gelu_quick, gelu_tanh",
 )  # fmt: skip
 
 
@@ -137,8 +138,16 @@ def vllm_cases() -> Iterator[Case]:
         ops.fused_add_rms_norm(a, b, c, 1e-6)
         return a + 2 * b
 
+    def normed(a: torch.Tensor, *weight: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(a)
+        torch.ops._C.rms_norm(out, a, weight[0] if weight else None, 1e-6)
+        return out
+
+    yield Case("_C.rms_norm", "with a weight", normed, (x, w))
+    yield Case("_C.rms_norm", "without", normed, (x,))
     yield Case("_C.fused_add_rms_norm", "both results", added, (x, torch.randn(6, 64, generator=generator), w))
-    for name in ("silu_and_mul", "gelu_and_mul", "gelu_tanh_and_mul", "gelu_new", "gelu_fast", "gelu_quick"):
+    gates = "silu_and_mul", "gelu_and_mul", "gelu_tanh_and_mul", "gelu_new", "gelu_fast", "gelu_quick", "gelu_tanh"
+    for name in gates:
         kernel = getattr(torch.ops._C, name)
 
         def gate(a: torch.Tensor, kernel: Any = kernel, half: bool = name.endswith("mul")) -> torch.Tensor:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from support.jobs import job_files
+from tantamount.capture.job import read_job
 from tantamount.errors import UserError
 from tantamount.ir.graph import Graph, Node, Output, Ref
 from tantamount.ir.mesh import Mesh
@@ -16,8 +19,10 @@ from tantamount.ops.builder import Builder
 from tantamount.ops.execute import apply
 from tantamount.ops.functionalized import wrapper
 from tantamount.ops.table import lookup
+from tantamount.refinement import refine_job
 from tantamount.semantics.interpret import interpret_ranks
 from tantamount.semantics.reference import Reference
+from tantamount.verdict import Verdict
 
 torch = pytest.importorskip("torch", reason="the formulas are written with PyTorch")
 R = np.random.default_rng(0)
@@ -29,7 +34,7 @@ def call(target: str, **kwargs: Any) -> tuple[Any, ...]:
     typed = {
         key: Tensor(x.shape, kinds[x.dtype.kind], x) if isinstance(x, np.ndarray) else x for key, x in kwargs.items()
     }
-    row = wrapper(lookup(target, ""), "auto_functionalized", {}, "")
+    row = wrapper(lookup(target, ""), "auto_functionalized", typed, "")
     found = apply(row, "auto_functionalized", (target,), typed, Builder(Reference()), "test")
     assert isinstance(found, tuple)
     assert found[0] is None
@@ -47,11 +52,41 @@ def normed(x: Any, weight: Any, eps: float) -> Any:
 @pytest.mark.parametrize("shape", [(5, 8), (2, 3, 8)])
 def test_rms_norms(shape: tuple[int, ...]) -> None:
     x, residual, weight = R.standard_normal(shape), R.standard_normal(shape), R.standard_normal(8)
-    (out,) = call("_C.rms_norm.default", result=np.zeros(shape), input=x, weight=weight, epsilon=0.1)
-    close(out, normed(torch.tensor(x), torch.tensor(weight), 0.1))
+    for name in ("out", "result"):  # as vLLM 0.32 has it for CPUs, and for GPUs
+        (out,) = call("_C.rms_norm.default", **{name: np.zeros(shape)}, input=x, weight=weight, epsilon=0.1)
+        close(out, normed(torch.tensor(x), torch.tensor(weight), 0.1))
+    (out,) = call("_C.rms_norm.default", out=np.zeros(shape), input=x, weight=None, epsilon=0.1)
+    close(out, normed(torch.tensor(x), torch.ones(8), 0.1))
+    for wrong in ({"out": np.zeros(shape), "result": np.zeros(shape)}, {"output": np.zeros(shape)}):
+        with pytest.raises(UserError, match="schema"):
+            call("_C.rms_norm.default", **wrong, input=x, weight=weight, epsilon=0.1)
+    with pytest.raises(UserError, match="written into out"):
+        call("_C.rms_norm.default", out=np.zeros(8), input=x, weight=weight, epsilon=0.1)
     out, total = call("_C.fused_add_rms_norm.default", input=x, residual=residual, weight=weight, epsilon=0.01)
     close(total, torch.tensor(x + residual))
     close(out, normed(torch.tensor(x + residual), torch.tensor(weight), 0.01))
+    out, _ = call("_C.fused_add_rms_norm.default", input=x, residual=residual, weight=None, epsilon=0.01)
+    close(out, normed(torch.tensor(x + residual), torch.ones(8), 0.01))
+
+
+def test_a_program_that_has_a_norm_written_into_its_result(tmp_path: Path) -> None:
+    """``auto_functionalized`` of ``_C.rms_norm(out!, ...)``, in both versions, against PyTorch's norm."""
+    inputs = "x: float32[3, 8]\nw: float32[8]\n"
+    first = "higher_order.auto_functionalized('_C.rms_norm.default', {}=room, input=x, weight=w, epsilon={})"
+    second = (
+        "higher_order.auto_functionalized_v2('_C.rms_norm.default', input=x, weight=w, epsilon={1}, _{0}_base_index=0,"
+        " _{0}_alias=True, _all_bases=[room])"
+    )
+
+    def verdict(call: str, name: str, eps: float) -> Verdict:
+        ours = inputs + "y = aten.rms_norm.default(x, [8], w, 0.001)\n-> y"
+        theirs = inputs + f"room = aten.empty_like.default(x)\nc = {call.format(name, eps)}\ny = getitem(c, 1)\n-> y"
+        tables = '[inputs]\ndefault = "Replicate()"\n[outputs]\ny = "Replicate()"'
+        return refine_job(read_job(job_files(tmp_path, ours, [theirs], tables, {}, {}))).verdict
+
+    for call in (first, second):
+        assert [verdict(call, name, 0.001) for name in ("out", "result")] == [Verdict.PROVED] * 2
+        assert verdict(call, "out", 0.01) is Verdict.REFUTED
 
 
 def ir_norm(*args: Any, overload: str = "default") -> tuple[Any, ...]:
@@ -153,6 +188,7 @@ GATED = {
 POINTWISE = {
     "gelu_new": lambda x: 0.5 * x * (1 + torch.tanh(0.79788456 * (x + 0.044715 * x * x * x))),
     "gelu_fast": lambda x: 0.5 * x * (1 + torch.tanh(0.79788456 * x * (1 + 0.044715 * x * x))),
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
     "gelu_quick": lambda x: x * torch.sigmoid(1.702 * x),
 }
 

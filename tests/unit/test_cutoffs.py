@@ -104,6 +104,7 @@ ALLOWED: dict[str, str] = {
     "capture/rules.py: _LARGEST": "sizes that an example of a rule is typed at; a rule that has none is refused",
     "capture/rules.py: _TRIES": "sizes that are tried until some fit; a rule that has none is refused, and says so",
     "capture/schedule_rows.py: _MOST": REFUSED,
+    "capture/torch/block_masks.py: _MOST": REFUSED,
     "capture/torch/dynamic.py: _MAX_CONDITIONS": "traces that widen a domain, which is printed as it was found",
     "capture/torch/dynamic.py: _MAX_TRACES": "traces that widen a domain, which is printed as it was found",
     "capture/torch/dynamic.py: _MOST_TRACED": MEANING,

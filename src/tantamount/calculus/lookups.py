@@ -9,6 +9,8 @@ applied before or after the choice makes no difference. What is looked up by ano
 
 from __future__ import annotations
 
+from fractions import Fraction
+from math import gcd
 from typing import NamedTuple
 
 from tantamount.calculus import comparisons, powers
@@ -103,7 +105,11 @@ class _LookedUp(Rebuild):
             (position,) = substitute_index((atom.position,), replace)
             arguments = [add(store, arguments[0], iota(position))]
             if atom.op == "equal":
-                arguments = [self._inverted(arguments[0])]
+                digits = self._digits(arguments[0]) if e == 1 else None
+                if digits is not None:
+                    high, low = (self._of((self._distinct(x),), "equal", 1) for x in digits)
+                    return multiply(store, high, low, self.box)
+                arguments = [self._distinct(self._inverted(arguments[0]))]
         return self._of(tuple(arguments), atom.op, e)
 
     def _sum(self, a: int, index: Index) -> Polynomial:
@@ -179,6 +185,57 @@ class _LookedUp(Rebuild):
         store.fired["inverse-orders"] += 1
         inverse = substitute_factors((position,), {axis: where})[0]
         return add(store, (Term((inverse,), 1),), scale(place, -1))
+
+    def _distinct(self, difference: Polynomial) -> Polynomial:
+        """``[O_u == O_v]`` as ``[u == v]``: an order has every position of its row once, ties or not, and u and v are
+        places in it. Other comparisons as they are."""
+        store = self.store
+        rest, parts, offset = comparisons.split_affine(difference)
+        if len(rest) != 2 or parts or offset or rest[0].coefficient != -rest[1].coefficient:
+            return difference
+        one, other = (sole_factor((Term(term.monomial, 1),)) for term in rest)
+        if one is None or other is None or one.exponent != 1 or other.exponent != 1:
+            return difference
+        first, second = store.atoms[one.atom], store.atoms[other.atom]
+        if first.op not in _ORDERS or first.op != second.op or first.attributes != second.attributes:
+            return difference
+        (u, row), (v, same) = (
+            [pinned(store, x, dict(enumerate(factor.at))) for x in store.atoms[factor.atom].arguments]
+            for factor in (one, other)
+        )
+        length = comparisons.positions_of(store, (Term((one,), 1),))
+        if row != same or length is None or not all(self._is_place(x, length) for x in (u, v)):
+            return difference
+        store.fired["inverse-orders"] += 1
+        return add(store, u, scale(v, -1))
+
+    def _digits(self, difference: Polynomial) -> tuple[Polynomial, Polynomial] | None:
+        """``a`` and ``r`` of ``g a + r``, where ``a`` is made of places in orders and ``|r| < g``: since r is a multiple
+        of g only if it is 0, the sum is 0 exactly where both are (a slot of a cache is a block and a place in it)."""
+        store = self.store
+        rest, parts, offset = comparisons.split_affine(difference)
+        if not rest or not (parts or offset) or offset.denominator != 1:
+            return None
+        if any(comparisons.positions_of(store, (Term(term.monomial, 1),)) is None for term in rest):
+            return None
+        numbers = [Fraction(term.coefficient) for term in rest]
+        if any(q.denominator != 1 for q in (*numbers, *parts.values())):
+            return None
+        size = gcd(*(int(q) for q in numbers))
+        low = coordinate({v: int(q) for v, q in parts.items()}, int(offset))
+        span = interval(low, self.box, ())
+        if span is None or size == 1 or max(-span[0], span[1]) >= size:
+            return None
+        store.fired["inverse-orders"] += 1
+        return scale(rest, Fraction(1, size)), iota(low)
+
+    def _is_place(self, x: Polynomial, length: int) -> bool:
+        """True if a value is known to be a whole number from 0 to less than a length."""
+        rest, parts, offset = comparisons.split_affine(x)
+        if rest or offset.denominator != 1 or any(q.denominator != 1 for q in parts.values()):
+            return False
+        span = interval(coordinate({v: int(q) for v, q in parts.items()}, int(offset)), self.box, ())
+        return span is not None and span[0] >= 0 and span[1] < length
 
     def _applied(self, arguments: tuple[Polynomial, ...], op: str, e: Exponent) -> Polynomial:
         store = self.store

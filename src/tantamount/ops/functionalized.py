@@ -50,6 +50,8 @@ def wrapper(inner: Operator, target: str, kwargs: Mapping[str, Argument], place:
             "operator-wrapper", place=place, found=f"{target} of {inner.name}, {what}",
             needed="an operator that is defined with the operands that it overwrites",
         )  # fmt: skip
+    if any(key in kwargs for _, other in inner.other_names for key in (other, f"_{other}_base_index")):
+        inner = inner.renamed
     return _first(inner, target) if target in _FIRST else _second(inner, target, tuple(kwargs))
 
 

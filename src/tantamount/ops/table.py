@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property, lru_cache
 from typing import Any, NewType, Union, cast, get_type_hints
@@ -77,7 +77,7 @@ class Operator:
     obligation of an implementation. ``assumes``: what a proof with this operator rests on, one sentence each;
     ``opaque``: what it computes is not known, apart from its labels; ``apart``: of a collective, what members with
     unlike arguments get. ``statistics``: the results that have the accumulation type on one device and the type of the
-    first operand on another; which, the graph records.
+    first operand on another; which, the graph records. ``other_names``: what other releases call some parameters.
     """
 
     targets: tuple[str, ...]
@@ -89,6 +89,7 @@ class Operator:
     opaque: bool = False
     apart: Callable[..., Any] | None = None
     statistics: tuple[int, ...] = ()
+    other_names: tuple[tuple[str, str], ...] = ()
 
     @property
     def name(self) -> str:
@@ -154,6 +155,24 @@ class Operator:
         return next((name for name, parameter in self.parameters.items() if parameter.kind in ("Peer", "Peers")), None)
 
     @cached_property
+    def renamed(self) -> Operator:
+        """The operator with the names that other releases give its parameters."""
+        new = dict(self.other_names)
+        old = {other: name for name, other in self.other_names}
+        signature = inspect.signature(self.define)
+        hints = inspect.get_annotations(self.define, eval_str=True)
+
+        def define(*args: Any, **kwargs: Any) -> Any:
+            return self.define(*args, **{old.get(name, name): value for name, value in kwargs.items()})
+
+        named = [one.replace(name=new.get(one.name, one.name)) for one in signature.parameters.values()]
+        define.__signature__ = signature.replace(parameters=named)  # pyright: ignore[reportFunctionMemberAccess]
+        define.__annotations__ = {new.get(name, name): hint for name, hint in hints.items()}
+        define.__doc__ = self.define.__doc__
+        mutates = tuple(new.get(name, name) for name in self.mutates)
+        return replace(self, define=define, mutates=mutates, other_names=())
+
+    @cached_property
     def facts(self) -> Facts:
         """The facts of its ordinary calls: attributes left at their defaults, small operands (:mod:`ops.derive`)."""
         kinds = {name: parameter.kind for name, parameter in self.parameters.items()}
@@ -182,10 +201,11 @@ def operator(
     requires: str = "",
     apart: Callable[..., Any] | None = None,
     statistics: tuple[int, ...] = (),
+    other_names: tuple[tuple[str, str], ...] = (),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a definition under its overload names (``aten.add.Tensor``). Its first parameter is the builder.
     ``mutates`` names the parameters that the operator overwrites, ``assumes`` what its definition rests on,
-    ``requires`` what a call needs: see :class:`Operator`.
+    ``requires`` what a call needs, ``other_names`` parameters (name, name elsewhere): see :class:`Operator`.
 
     The definition of a collective gets, instead of this rank's tensor, those of all members stacked in a new first
     dimension, and returns the members' results stacked the same way. ``apart`` defines one whose members' types or
@@ -193,7 +213,12 @@ def operator(
     """
 
     def register(define: Callable[..., Any]) -> Callable[..., Any]:
-        insert(Operator(targets, category, define, mutates, assumes, requires, apart=apart, statistics=statistics))
+        insert(
+            Operator(
+                targets, category, define, mutates, assumes, requires, apart=apart, statistics=statistics,
+                other_names=other_names,
+            )
+        )  # fmt: skip
         return define
 
     return register

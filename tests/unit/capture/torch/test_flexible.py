@@ -9,6 +9,7 @@ import pytest
 
 import tantamount as tt
 from tantamount import Verdict
+from tantamount.errors import UserError
 
 torch = pytest.importorskip("torch", reason="captures need PyTorch")
 nn, functional = torch.nn, torch.nn.functional
@@ -39,6 +40,82 @@ def _masked(shift: int) -> Callable[..., Any]:
 def test_flexible_attention_with_a_causal_score_is_causal_attention() -> None:
     assert _verdict(_causal, _flex(_masked(0)), *QKV) is Verdict.PROVED
     assert _verdict(_causal, _flex(_masked(1)), *QKV) is Verdict.REFUTED
+
+
+def _bent(score: Callable[..., Any]) -> Callable[..., Any]:
+    """Attention written out, with a function of every score."""
+
+    def attend(q: Any, k: Any, v: Any) -> Any:
+        at = torch.arange(4)
+        scores = score(q @ k.transpose(-1, -2) / 8**0.5, 0, torch.arange(2)[:, None, None], at[:, None], at)
+        return torch.softmax(scores, -1) @ v
+
+    return attend
+
+
+def test_functions_of_scores_with_numbers_in_them() -> None:
+    """A trace under ``vmap`` has numbers as operands of conversions (``_to_copy(2.0)``)."""
+    slopes = torch.tensor([0.5, 0.25])
+    right: dict[str, Callable[..., Any]] = {
+        "scaled, by distance": lambda s, b, h, i, j: s * 2.0 + (i - j) * 0.5,
+        "capped": lambda s, b, h, i, j: torch.tanh(s / 30.0) * 30.0,
+        "slopes": lambda s, b, h, i, j: s + slopes[h] * (j - i),
+    }
+    wrong: dict[str, Callable[..., Any]] = {
+        "scaled, by distance": lambda s, b, h, i, j: s * 2.0 + (i - j) * 0.25,
+        "capped": lambda s, b, h, i, j: torch.tanh(s / 30.0) * 15.0,
+        "slopes": lambda s, b, h, i, j: s + slopes[1 - h] * (j - i),
+    }
+    for name, score in right.items():
+        assert _verdict(_bent(score), _flex(score), *QKV) is Verdict.PROVED, name
+        assert _verdict(_bent(score), _flex(wrong[name]), *QKV) is Verdict.REFUTED, name
+
+
+def test_blocks_that_kernels_skip_are_those_of_the_function_that_is_captured() -> None:
+    """Eager asks the function of a mask everywhere, kernels in the blocks that are listed: 0.5 apart for a mask of
+    blocks alone. Captured was what eager does, and PROVED to be attention to everything."""
+    from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
+
+    def causal(b: Any, h: Any, i: Any, j: Any) -> Any:
+        return i >= j
+
+    def made(function: Any = causal) -> Any:
+        found = create_block_mask(causal, None, None, 4, 4, device="cpu", BLOCK_SIZE=2)
+        found.mask_mod = function
+        return found
+
+    def emptied() -> Any:
+        found = made()
+        found.kv_num_blocks.zero_()
+        return found
+
+    def near(b: Any, h: Any, i: Any, j: Any) -> Any:
+        return i // 2 == j // 2
+
+    one, lists = torch.ones(1, 1, 2, dtype=torch.int32), torch.tensor([[[[0, 1], [1, 0]]]], dtype=torch.int32)
+    outside = made(), made(near), made(lambda b, h, i, j: (i >= j) | (h == 1))
+    blocks = [
+        BlockMask.from_kv_blocks(numbers, lists, full, full_lists, BLOCK_SIZE=2, mask_mod=function)
+        for numbers, full, full_lists, function in (
+            (one, None, None, near), (one * 0, one, lists, near), (one, None, None, None), (one, one, lists, near),
+            (one * 0, one, lists, lambda b, h, i, j: (i // 2 == j // 2) & (i >= j)),
+        )
+    ]  # fmt: skip
+    cases: list[tuple[Callable[[], Any], str]] = [
+        (lambda: outside[0], ""), (made, ""), (lambda: blocks[0], ""), (lambda: blocks[1], ""),
+        (lambda: outside[1], "full blocks of keys"), (lambda: outside[2], "leaves out blocks"),
+        (lambda: made(near), "computed while it is captured"), (emptied, "computed while it is captured"),
+        (lambda: blocks[2], "leaves out blocks"), (lambda: blocks[3], "twice"), (lambda: blocks[4], "full blocks"),
+    ]  # fmt: skip
+    for k, (mask, said) in enumerate(cases):
+        problem = ""
+        try:
+            tt.capture(lambda q, k, v, mask=mask: flex_attention(q, k, v, block_mask=mask()), QKV)
+        except UserError as refused:
+            problem = str(refused)
+        assert said in problem if said else not problem, f"{k}: {problem}"
+    with pytest.raises(UserError, match="ROWS_GUARANTEED_SAFE"):
+        tt.capture(lambda q, k, v: flex_attention(q, k, v, kernel_options={"ROWS_GUARANTEED_SAFE": True}), QKV)
 
 
 @pytest.mark.parametrize(("shift", "verdict"), [(0, Verdict.PROVED), (1, Verdict.REFUTED)])
