@@ -184,10 +184,15 @@ def first_pass(compiler: Compiler, form: Form, kind: str, level: str) -> str:
 
 
 def message_pattern(message: str) -> str:
-    """A message without what differs from case to case: numbers, names, paths, quoted text."""
-    text = message.splitlines()[0] if message else ""
+    """A message without what differs from case to case: numbers, names, paths, quoted text. Of a compiler that called
+    another one the first error of that, too."""
+    text, *rest = message.splitlines() or [""]
+    inner = next((line for line in rest if " error: " in line), "")
+    text = f"{text}: {inner.partition(' error: ')[2]}" if inner else text
     text = re.sub(r"output \d+ at .*", "output differs", text)
-    text = re.sub(r"'[^']*'|\"[^\"]*\"|/\S+|\b[tvxcn]\d+\b|0x[0-9a-f]+|-?\d[\d.,e+-]*|\[[^\]]*\]|\{[^}]*\}", "_", text)
+    text = re.sub(
+        r"'[^']*'|‘[^’]*’|\"[^\"]*\"|/\S+|\b[tvxcn]\d+\b|0x[0-9a-f]+|-?\d[\d.,e+-]*|\[[^\]]*\]|\{[^}]*\}", "_", text
+    )
     return re.sub(r"[\s_]+", " ", text).strip()[:120]
 
 

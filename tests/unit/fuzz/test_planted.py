@@ -206,6 +206,14 @@ def test_large_integers_are_not_compared_as_floats() -> None:
     assert outputs_differ(np.array([2**53]), np.array([2**53 + 1]), 0.0) == (0,)
 
 
+def test_messages_of_compilers_that_call_others_have_their_errors() -> None:
+    message = "CppCompileError\n\ncommand:\ng++ {0}\n{0}:14:46: error: no matching function for call to ‘f({1}&)’\n"
+    one, other = (message.format(*words) for words in (("/tmp/a.cpp", "short"), ("/tmp/b.cpp", "int")))
+    assert message_pattern(one) == message_pattern(other) == "CppCompileError: no matching function for call to"
+    assert message_pattern(one) != message_pattern(one.replace("matching function", "such type"))
+    assert message_pattern("") == ""
+
+
 def test_messages_lose_what_differs_from_case_to_case() -> None:
     assert message_pattern("node t12 (/tmp/x/case_3.py): got 3 of [1, 2]") == message_pattern(
         "node t7 (/tmp/y/case_99.py): got 4 of [5]"
