@@ -119,7 +119,7 @@ def test_of_several_wrong_outputs_each_that_no_other_explains_is_told() -> None:
         s = sum_dims(x, [1], False)
         r = relu(s)
         q = sum_dims(w, [1], False)
-        n = neg(w)
+        n = relu(w)
         -> r, s, q, n
     """
     form = form_of(typed_graph(text), {"x": np.ones((3, 5), np.float32), "w": np.ones((4, 3), np.float32)})
