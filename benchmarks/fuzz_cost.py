@@ -10,6 +10,7 @@ level), and the time of its process is told beside this one's.
 from __future__ import annotations
 
 import argparse
+import gc
 import resource
 import time
 from collections.abc import Callable
@@ -68,6 +69,7 @@ def main() -> None:
     options = parser.parse_args()
     policy = policy_of([backends()[options.backend]]) if options.backend else Policy()
     maker = Maker(policy, proved_rules(), options.forms)
+    gc.set_threshold(200_000, 20, 20)  # as the command does
     for index in range(30):  # what is found once a process
         maker.case(options.seed + 1, index)
     spent: dict[str, float] = {}

@@ -213,9 +213,7 @@ class Campaign:
             rows: list[Deviation] = self.excuses[compiler.backend.name]
             failures = [failure for failure in found if not excused(failure, rows)]
             if failures:
-                line.setdefault("failures", {})[compiler.backend.name] = [
-                    self._told(f, compiler, case) for f in failures
-                ]
+                line.setdefault("failures", {})[compiler.backend.name] = self._all_told(failures, compiler, case)
         return {**line, **coverage.add([form.graph for form in case.forms], sorted(kernels), goals)}
 
     def _outcomes(self, compiler: Compiler, case: Case, show: bool) -> dict[str, Outcome]:
@@ -226,9 +224,19 @@ class Campaign:
             self.progress.compiling += time.perf_counter() - start
         return outcomes
 
+    def _all_told(self, failures: Sequence[Failure], compiler: Compiler, case: Case) -> list[str]:
+        """The folders of the findings of a case's failures. An output that is wrong in several forms is made small in
+        one of them, the smallest."""
+        self.progress.failures += len({failure.form.name for failure in failures})
+        told: dict[tuple[str, int | str], str] = {}
+        for failure in sorted(failures, key=lambda failure: len(failure.form.graph.nodes)):
+            key = (failure.kind, failure.output if failure.kind == "wrong" else message_pattern(failure.message))
+            if key not in told:
+                told[key] = self._told(failure, compiler, case)
+        return list(told.values())
+
     def _told(self, failure: Failure, compiler: Compiler, case: Case) -> str:
         """The folder of a failure's finding, which is made if it is a new one."""
-        self.progress.failures += 1
         rough = _rough(failure)
         if self.progress.seen[rough] >= 6 and rough in self.rough:  # seen often enough: not made small once more
             return self.rough[rough]

@@ -103,9 +103,10 @@ class Maker:
             inputs = dict(sample.inputs)
             if name.startswith("random"):
                 other, inputs = varied(other, inputs, random)
-            if _key(other) in seen:
+            key = _key(other)
+            if key in seen:
                 continue
-            seen.add(_key(other))
+            seen.add(key)
             form, why = self._checked(name, other, inputs, forms[0], values)
             if form is None:
                 dropped.append(f"{name}: {why}")

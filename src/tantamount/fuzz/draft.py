@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from math import isfinite, prod
 from random import Random
 
@@ -88,8 +89,9 @@ def usable(x: Tensor) -> bool:
 class Draft:
     """The graph so far. ``values``: what every node computes; ``leaves`` of it become inputs or constants. ``wish``:
     the node that the next choice of an operand takes, if it fits; ``aim``: the element type that a cast goes to;
-    ``place``: which dimensions a reduction goes over; ``ends``: integer leaves have elements at the ends of their type;
-    ``along``: the dimension that calls go along, and the size that their operand has there."""
+    ``place``: which dimensions a reduction goes over; ``ends``: integer leaves have elements at the ends of their
+    type; ``share`` of leaves that are constants; ``along``: the dimension that calls go along, and the size that their
+    operand has there."""
 
     random: Random
     policy: Policy
@@ -105,6 +107,7 @@ class Draft:
     aim: DType | None = None
     place: str | None = None
     ends: bool = False
+    share: float = 0.0
     along: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
     _axis: tuple[int, int] | None = None
 
@@ -116,6 +119,8 @@ class Draft:
         self.sizes = tuple(r.choices(_SIZES, _SIZE_WEIGHTS, k=r.choice((1, 2, 3, 3, 3, 3))))  # 1: all tensors are cubes
         if self.policy.empty and r.random() < 0.03:
             self.sizes = (*self.sizes, 0)
+        # In one graph of five nearly all leaves are constants: what compilers compute beforehand goes its own ways.
+        self.share = min(0.9, self.policy.constants * r.choice((0.4, 0.4, 1.0, 1.0, 3.6)))
         weights = [2.0 / (1 + k) for k in range(len(self.policy.dtypes))]
         self.dtypes = tuple(dict.fromkeys(r.choices(self.policy.dtypes, weights, k=2)))
 
@@ -181,13 +186,14 @@ class Draft:
     def axes(self, rank: int) -> tuple[int, ...]:
         """One, two or all dimensions for a reduction to go over: those of the place asked for, if there are any."""
         r = self.random
-        for _ in range(4):
-            if self.place is None and r.random() < 0.35:
-                return (rank - 1,)
-            chosen = tuple(sorted(r.sample(range(rank), r.choice([1, 1, min(2, rank), rank]))))
-            if self.place is None or place_of(chosen, rank) == self.place:
-                return chosen
-        return tuple(range(rank)) if self.place == "all" else (rank - 1,)
+        if self.place is not None:
+            several = [dims for count in range(1, rank + 1) for dims in combinations(range(rank), count)]
+            fitting = [dims for dims in several if place_of(dims, rank) == self.place]
+            if fitting:
+                return r.choice(fitting)
+        if r.random() < 0.35:
+            return (rank - 1,)
+        return tuple(sorted(r.sample(range(rank), r.choice([1, 1, min(2, rank), rank]))))
 
     def length(self, name: str, axis: int) -> int:
         """The length of a part of a node along a dimension: often the size that was there before the node was made, or
@@ -235,7 +241,7 @@ class Draft:
         """A new input, or a constant, of that type, with random elements unless they are given."""
         value = self.array(shape, dtype) if array is None else array
         if constant is None:
-            constant = self.random.random() < self.policy.constants
+            constant = self.random.random() < self.share
         type_ = TensorType(shape, dtype)
         if constant:
             name = f"c{len(self.constants)}"

@@ -123,9 +123,13 @@ def _made(draft: Draft, goal: Goal) -> str | None:
             return r.choice(known)
     ranks = _RANKS_OF_PLACES.get(goal.place or "")
     reuse = not goal.ends and goal.maker != _CAST
+
+    def wanted(x: Tensor) -> bool:
+        return x.dtype is goal.dtype and (ranks is None or x.rank >= min(ranks))
+
     for attempt in range(3):  # of its own type, then of any
         if attempt < 2:
-            draft.wish = draft.pick((), lambda x: x.dtype is goal.dtype) if reuse and r.random() < 0.5 else None
+            draft.wish = draft.pick((), wanted) if reuse and r.random() < 0.5 else None
             if draft.wish is None:
                 dtype = _source(draft, goal) if goal.maker == _CAST else goal.dtype
                 draft.wish = draft.leaf(draft.shape(r.choice(ranks) if ranks else None), dtype)

@@ -4,7 +4,7 @@ against each other."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,14 +12,16 @@ import numpy as np
 
 from tantamount.fuzz.backends.base import Backend, Compiler, Deviation, Outcome
 from tantamount.fuzz.cases import Case, Form
-from tantamount.ir.graph import Graph
+from tantamount.ir.graph import Graph, references
 from tantamount.ops.algebra import Tensor
 from tantamount.semantics.exact import plain
 
 __all__ = [
     "Failure",
     "Verdicts",
+    "causes",
     "compare",
+    "compare_outputs",
     "first_level",
     "first_pass",
     "judge",
@@ -87,31 +89,52 @@ def _kind(outcome: Outcome) -> str:
 
 
 def compare(backend: Backend, form: Form, outcome: Outcome, level: str = "") -> Failure | None:
-    """The failure that an outcome is, against the exact interpreter."""
+    """The failure that an outcome is, against the exact interpreter; of several wrong outputs that of the first."""
+    return next(compare_outputs(backend, form, outcome, level), None)
+
+
+def compare_outputs(backend: Backend, form: Form, outcome: Outcome, level: str = "") -> Iterator[Failure]:
+    """The failures of an outcome against the exact interpreter: one for every wrong output."""
     level = level or backend.level
     if outcome.status == "unsupported":
-        return None
+        return
     if not outcome.ok:
-        return Failure(backend.name, _kind(outcome), form, level, outcome.message)
+        yield Failure(backend.name, _kind(outcome), form, level, outcome.message)
+        return
     if len(outcome.outputs) != len(form.expected):
-        return Failure(
-            backend.name, "wrong", form, level, f"{len(outcome.outputs)} outputs, {len(form.expected)} expected"
-        )
+        message = f"{len(outcome.outputs)} outputs, {len(form.expected)} expected"
+        yield Failure(backend.name, "wrong", form, level, message)
+        return
     for k, expected in enumerate(form.expected):
         array, wanted = _array(outcome, k), plain(expected)
         if outcome.dtypes[k] != expected.dtype.label:
             message = f"elements of type {outcome.dtypes[k]}, {expected.dtype.label} expected"
-            return Failure(backend.name, "wrong", form, level, message, k)
+            yield Failure(backend.name, "wrong", form, level, message, k)
+            continue
         where = outputs_differ(array, wanted, _rounding(expected))
         if where is not None:
             if array.shape != wanted.shape:
                 message = f"shape {list(array.shape)}, {list(wanted.shape)} expected"
-                return Failure(backend.name, "wrong", form, level, message, k)
+                yield Failure(backend.name, "wrong", form, level, message, k)
+                continue
             got, right = array[where].item(), wanted[where].item()
             bound = f" ± {_rounding(expected):.3g}" if expected.value.error else ""
             message = f"output {k} at {list(where)}: {got!r}, {right!r}{bound} expected"
-            return Failure(backend.name, "wrong", form, level, message, k, where, right, got)
-    return None
+            yield Failure(backend.name, "wrong", form, level, message, k, where, right, got)
+
+
+def causes(failures: Sequence[Failure]) -> list[Failure]:
+    """Of the failures of one program those that no other one explains: outputs that are computed of no wrong one."""
+    if len(failures) < 2:
+        return list(failures)
+    graph = failures[0].form.graph
+    wrong = {graph.outputs[failure.output].node for failure in failures}
+    behind: set[str] = set()  # nodes that are computed of wrong ones
+    for node in graph.nodes:
+        if any(name in wrong or name in behind for name in references(node)):
+            behind.add(node.name)
+    first = [failure for failure in failures if graph.outputs[failure.output].node not in behind]
+    return list({graph.outputs[failure.output].node: failure for failure in reversed(first)}.values())[::-1]
 
 
 def _rounding(x: Tensor) -> float:
@@ -119,10 +142,12 @@ def _rounding(x: Tensor) -> float:
 
 
 def judge(case: Case, outcomes: Mapping[str, Outcome], backend: Backend) -> tuple[list[Failure], Verdicts]:
-    """The failures of a case on one backend, by form, and what each comparison alone would have found."""
+    """The failures of a case on one backend, form by form, and what each comparison alone would have found."""
     failures = [
-        found for form in case.forms if form.name in outcomes and (found := compare(backend, form, outcomes[form.name]))
-    ]
+        failure
+        for form in case.forms if form.name in outcomes
+        for failure in causes([*compare_outputs(backend, form, outcomes[form.name])])
+    ]  # fmt: skip
     failed = {failure.form.name for failure in failures}
     by_name = {form.name: form for form in case.forms}
     low = by_name.get("simplest", case.forms[0])
@@ -184,10 +209,15 @@ def first_pass(compiler: Compiler, form: Form, kind: str, level: str) -> str:
 
 
 def message_pattern(message: str) -> str:
-    """A message without what differs from case to case: numbers, names, paths, quoted text."""
-    text = message.splitlines()[0] if message else ""
+    """A message without what differs from case to case: numbers, names, paths, quoted text. Of a compiler that called
+    another one the first error of that, too."""
+    text, *rest = message.splitlines() or [""]
+    inner = next((line for line in rest if " error: " in line), "")
+    text = f"{text}: {inner.partition(' error: ')[2]}" if inner else text
     text = re.sub(r"output \d+ at .*", "output differs", text)
-    text = re.sub(r"'[^']*'|\"[^\"]*\"|/\S+|\b[tvxcn]\d+\b|0x[0-9a-f]+|-?\d[\d.,e+-]*|\[[^\]]*\]|\{[^}]*\}", "_", text)
+    text = re.sub(
+        r"'[^']*'|‘[^’]*’|\"[^\"]*\"|/\S+|\b[tvxcn]\d+\b|0x[0-9a-f]+|-?\d[\d.,e+-]*|\[[^\]]*\]|\{[^}]*\}", "_", text
+    )
     return re.sub(r"[\s_]+", " ", text).strip()[:120]
 
 

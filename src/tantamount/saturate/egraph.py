@@ -88,16 +88,8 @@ class EGraph:
         if node.op != "call":
             return self.insert(self.operation(f"{node.op}:{node.name}", (), {}, node), (), node.type)
         operands: list[int] = []
-
-        def convert(item: Any) -> Any:
-            if isinstance(item, Ref):
-                operands.append(known[item.name])
-                return HOLE
-            inner = entries(item)
-            return item if inner is None else tuple(convert(entry) for entry in inner)
-
-        args = tuple(convert(item) for item in node.args)
-        kwargs = {key: convert(item) for key, item in node.kwargs.items()}
+        args = tuple(_with_holes(item, known, operands) for item in node.args)
+        kwargs = {key: _with_holes(item, known, operands) for key, item in node.kwargs.items()}
         return self.insert(self.operation(node.target, args, kwargs), tuple(operands), node.type)
 
     def insert_term(self, part: Part) -> int | None:
@@ -184,3 +176,12 @@ class EGraph:
     def members(self, number: int) -> Iterator[ENode]:
         """The nodes of a class."""
         return iter(tuple(self.nodes[self.find(number)]))
+
+
+def _with_holes(item: Any, known: Mapping[str, int], operands: list[int]) -> Any:
+    """An argument with holes for operands, whose classes are added to ``operands``."""
+    if isinstance(item, Ref):
+        operands.append(known[item.name])
+        return HOLE
+    inner = entries(item)
+    return item if inner is None else tuple(_with_holes(entry, known, operands) for entry in inner)

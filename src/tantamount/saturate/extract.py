@@ -25,7 +25,7 @@ __all__ = ["Choice", "as_graph", "most_complex", "random_form", "simplest", "tre
 Key = tuple[int, int]  # a class, and the storey (1 above, 0 below)
 Step = tuple[ENode, tuple[Key, ...]]  # an operation, and where its operands are computed
 Choice = dict[Key, Step]
-_Member = tuple[int, ENode, tuple[int, ...]]  # a class, an operation in it, and the classes of its operands
+_Member = tuple[int, int, ENode, tuple[int, ...]]  # a class, its own bit, an operation, the classes of its operands
 _MOST = 1 << 40
 
 
@@ -42,8 +42,10 @@ def simplest(found: Saturated, graph: Graph) -> Choice:
     """For every class the operation with the fewest different operations below it; of several outputs those of one are
     free for the next, if that is better in all."""
     roots = _roots(found, graph)
-    find = found.egraph.find
-    members = [(k, node, tuple(map(find, node[1]))) for k, nodes in found.egraph.nodes.items() for node in nodes]
+    members = [
+        (number, (1 << number) if _cost(node) else 0, node, operands)
+        for number, steps in found.steps.items() for node, operands in steps if number not in operands
+    ]  # fmt: skip
     below, chosen = _least(members, 0)
     best, total = chosen, _union(below, roots)
     if len(roots) > 1:
@@ -55,7 +57,8 @@ def simplest(found: Saturated, graph: Graph) -> Choice:
             size = _size(found, other, roots)
             if size is not None and size < total.bit_count():
                 best, total = other, (1 << size) - 1
-    return {(k, 0): (node, tuple((find(operand), 0) for operand in node[1])) for k, node in best.items()}
+    find = found.egraph.find
+    return {(k, 0): (node, tuple([(find(operand), 0) for operand in node[1]])) for k, node in best.items()}
 
 
 def _union(below: Mapping[int, int], roots: Sequence[int]) -> int:
@@ -76,11 +79,10 @@ def _least(members: Sequence[_Member], paid: int) -> tuple[dict[int, int], dict[
     changed = True
     while changed:
         changed = False
-        for number, node, operands in members:
-            bits = (1 << number) if _cost(node) else 0
+        for number, bits, node, operands in members:
             for operand in operands:
                 inner = below.get(operand)
-                if inner is None or operand == number or (inner >> number) & 1:
+                if inner is None or (inner >> number) & 1:
                     break
                 bits |= inner
             else:
@@ -94,43 +96,49 @@ def _least(members: Sequence[_Member], paid: int) -> tuple[dict[int, int], dict[
 def _size(found: Saturated, choice: Mapping[int, ENode], roots: Sequence[int]) -> int | None:
     """The number of operations of a choice, shared ones once; ``None`` if it goes in circles."""
     seen: dict[int, bool] = {}
-
-    def visit(number: int) -> bool:
-        if number in seen:
-            return seen[number]
-        seen[number] = False
-        seen[number] = all(visit(found.egraph.find(operand)) for operand in choice[number][1])
-        return seen[number]
-
-    if not all(map(visit, roots)):
+    if not all(_ends(found, choice, root, seen) for root in roots):
         return None
     return sum(_cost(choice[number]) for number in seen)
 
 
-# ---------------------------------------------------------------------------------------------- most complex, random
-def _storeys(found: Saturated, roots: Sequence[int], random: Random | None) -> dict[Key, list[Step]]:
-    """The operations of each class that is reached, on both storeys, operands before what is computed of them."""
-    egraph = found.egraph
-    kept: dict[Key, list[Step]] = {}
-    on_the_way: set[Key] = set()
+def _ends(found: Saturated, choice: Mapping[int, ENode], number: int, seen: dict[int, bool]) -> bool:
+    """True if a class is computed without itself, and so is all that it is computed of."""
+    if number not in seen:
+        seen[number] = False
+        seen[number] = all(_ends(found, choice, found.egraph.find(operand), seen) for operand in choice[number][1])
+    return seen[number]
 
-    def visit(key: Key) -> bool:
-        """True if the class can be computed on this storey."""
-        if key in kept:
-            return True
+
+# ---------------------------------------------------------------------------------------------- most complex, random
+class _Search:
+    """A search from the outputs in depth. ``kept``: the operations of each class that is reached, on both storeys,
+    operands before what is computed of them."""
+
+    def __init__(self, found: Saturated, random: Random | None) -> None:
+        self.steps = found.steps
+        self.random = random
+        self.kept: dict[Key, list[Step]] = {}
+        self.on_the_way: set[Key] = set()
+
+    def visit(self, key: Key) -> bool:
+        """True if the class can be computed on this storey; it is kept then."""
+        kept, on_the_way = self.kept, self.on_the_way
         on_the_way.add(key)
         number, storey = key
-        nodes = list(egraph.nodes[number])
-        if random is not None:
-            random.shuffle(nodes)
+        steps = self.steps[number]
+        if self.random is not None:
+            steps = steps.copy()
+            self.random.shuffle(steps)
         usable: list[Step] = []
-        for node in nodes:
+        for node, numbers in steps:
             operands: list[Key] = []
-            for operand in node[1]:
-                inner = (egraph.find(operand), storey)
-                if inner in on_the_way and storey:
-                    inner = (inner[0], 0)
-                if inner in on_the_way or not visit(inner):
+            for operand in numbers:
+                inner = (operand, storey)
+                if inner in on_the_way:
+                    inner = (operand, 0)
+                    if not storey or inner in on_the_way:
+                        break
+                if inner not in kept and not self.visit(inner):
                     break
                 operands.append(inner)
             else:
@@ -140,9 +148,13 @@ def _storeys(found: Saturated, roots: Sequence[int], random: Random | None) -> d
             kept[key] = usable
         return bool(usable)
 
+
+def _storeys(found: Saturated, roots: Sequence[int], random: Random | None) -> dict[Key, list[Step]]:
+    search = _Search(found, random)
     for root in roots:
-        visit((root, 1))
-    return kept
+        if (root, 1) not in search.kept:
+            search.visit((root, 1))
+    return search.kept
 
 
 def most_complex(found: Saturated, graph: Graph) -> Choice:
@@ -180,37 +192,46 @@ def tree_cost(found: Saturated, choice: Choice, graph: Graph) -> int:
     return sum(cost(_start(choice, root)) for root in _roots(found, graph))
 
 
+class _Emission:
+    """The nodes of a choice, each once, operands first."""
+
+    def __init__(self, found: Saturated, choice: Choice, graph: Graph) -> None:
+        self.types = found.egraph.types
+        self.choice = choice
+        self.names: dict[Key, str] = {}
+        self.nodes: list[Node] = [node for node in graph.nodes if node.op == "input"]
+        self.leaves = {node.name for node in self.nodes}
+        self.counted = 0
+
+    def name(self, key: Key) -> str:
+        """The name of the node that computes a class, which is emitted if it was not."""
+        known = self.names.get(key)
+        if known is not None:
+            return known
+        (operation, _), operands = self.choice[key]
+        if operation.leaf is not None:
+            if operation.leaf.name not in self.leaves:
+                self.leaves.add(operation.leaf.name)
+                self.nodes.append(operation.leaf)
+            self.names[key] = operation.leaf.name
+            return operation.leaf.name
+        given = iter([Ref(self.name(operand)) for operand in operands])
+        args, kwargs = filled(operation, given.__next__)
+        name = self.names[key] = f"t{self.counted}"
+        self.counted += 1
+        type_ = self.types[key[0]]
+        known_type = type_ if isinstance(type_, TensorType) else None
+        self.nodes.append(Node(name, "call", operation.target, args, kwargs, known_type))
+        return name
+
+
 def as_graph(found: Saturated, choice: Choice, graph: Graph) -> Graph:
     """The graph of a choice: the inputs, constants and outputs of ``graph``, computed in the chosen way."""
-    egraph = found.egraph
-    names: dict[Key, str] = {}
-    leaves: dict[str, None] = {}
-    nodes: list[Node] = [node for node in graph.nodes if node.op == "input"]
-    leaves.update(dict.fromkeys(node.name for node in nodes))
-    counted = 0
-
-    def emit(key: Key) -> str:
-        nonlocal counted
-        if key in names:
-            return names[key]
-        (operation, _), operands = choice[key]
-        if operation.leaf is not None:
-            if operation.leaf.name not in leaves:
-                leaves[operation.leaf.name] = None
-                nodes.append(operation.leaf)
-            names[key] = operation.leaf.name
-            return operation.leaf.name
-        given = iter([emit(operand) for operand in operands])
-        args, kwargs = filled(operation, lambda: Ref(next(given)))
-        names[key] = f"t{counted}"
-        counted += 1
-        type_ = egraph.types[key[0]]
-        known = type_ if isinstance(type_, TensorType) else None
-        nodes.append(Node(names[key], "call", operation.target, args, kwargs, known))
-        return names[key]
-
-    outputs: list[Output] = []
-    for output in graph.outputs:
-        outputs.append(Output(output.name, emit(_start(choice, egraph.find(found.classes[output.node])))))
+    find, emission = found.egraph.find, _Emission(found, choice, graph)
+    outputs = tuple([
+        Output(output.name, emission.name(_start(choice, find(found.classes[output.node]))))
+        for output in graph.outputs
+    ])  # fmt: skip
+    nodes = tuple(emission.nodes)
     constants: dict[str, Constant] = {n.target: graph.constants[n.target] for n in nodes if n.op == "constant"}
-    return Graph(tuple(nodes), tuple(outputs), constants, path=graph.path)
+    return Graph(nodes, outputs, constants, path=graph.path)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from random import Random
 from typing import Any
 
@@ -37,60 +38,80 @@ class Saturated:
     classes: dict[str, int]
     fired: dict[str, int]
 
+    @cached_property
+    def steps(self) -> dict[int, list[tuple[ENode, tuple[int, ...]]]]:
+        """Of every class its operations, with the classes of their operands."""
+        find = self.egraph.find
+        return {
+            number: [(node, tuple([find(operand) for operand in node[1]])) for node in nodes]
+            for number, nodes in self.egraph.nodes.items()
+        }
+
 
 Binding = dict[str, Any]
 
 
-def _matches(egraph: EGraph, pattern: Term, node: ENode, binding: Binding) -> Iterator[Binding]:
+def _matches(egraph: EGraph, pattern: Term, node: ENode, bindings: list[Binding]) -> list[Binding]:
+    """The bindings with which an operation matches a pattern, each one of ``bindings`` or more than it."""
     operation, operands = node
     if operation.target != pattern.target or len(operation.args) != len(pattern.args):
-        return
+        return []
     if len(operation.kwargs) != len(pattern.kwargs):
-        return
-    pairs = list(zip(pattern.args, operation.args, strict=True))
+        return []
+    pairs: list[tuple[Any, Any]] = list(zip(pattern.args, operation.args, strict=True))
     for key, value in pattern.kwargs.items():
         if key not in operation.kwargs:
-            return
+            return []
         pairs.append((value, operation.kwargs[key]))
-    yield from _arguments(egraph, pairs, operands, binding)
+    pairs.reverse()
+    holes = 0  # they take operands from the left
+    while pairs and bindings:
+        wanted, argument = pairs.pop()
+        if argument is HOLE:
+            bindings = _operand(egraph, wanted, egraph.find(operands[holes]), bindings)
+            holes += 1
+        elif isinstance(wanted, Attribute):
+            bindings = _attribute(f"@{wanted.name}", argument, bindings)
+        elif (inner := entries(wanted)) is not None:
+            given = entries(argument)
+            if given is None or len(given) != len(inner):
+                return []
+            pairs += [*zip(inner, given, strict=True)][::-1]
+        elif type(wanted) is not type(argument) or wanted != argument:
+            return []
+    return bindings
 
 
-def _arguments(
-    egraph: EGraph, pairs: list[tuple[Any, Any]], operands: Sequence[int], binding: Binding
-) -> Iterator[Binding]:
-    """Bindings under which all pairs of a pattern and an argument match; holes take ``operands`` from the left."""
-    if not pairs:
-        yield binding
-        return
-    (pattern, argument), rest = pairs[0], pairs[1:]
-    if argument is HOLE:
-        number, others = egraph.find(operands[0]), operands[1:]
-        if isinstance(pattern, Variable):
-            known = binding.get(pattern.name)
-            if known is None and isinstance(egraph.types[number], TensorType):
-                yield from _arguments(egraph, rest, others, {**binding, pattern.name: number})
-            elif known is not None and egraph.find(known) == number:
-                yield from _arguments(egraph, rest, others, binding)
-        elif isinstance(pattern, Term):
-            for member in egraph.members(number):
-                for inner in _matches(egraph, pattern, member, binding):
-                    yield from _arguments(egraph, rest, others, inner)
-    elif isinstance(pattern, Attribute):
-        known = binding.get(f"@{pattern.name}", HOLE)
-        if known is HOLE and not _has_hole(argument):
-            yield from _arguments(egraph, rest, operands, {**binding, f"@{pattern.name}": argument})
-        elif known == argument:
-            yield from _arguments(egraph, rest, operands, binding)
-    elif (inner := entries(pattern)) is not None:
-        given = entries(argument)
-        if given is not None and len(given) == len(inner):
-            yield from _arguments(egraph, [*zip(inner, given, strict=True), *rest], operands, binding)
-    elif type(pattern) is type(argument) and pattern == argument:
-        yield from _arguments(egraph, rest, operands, binding)
+def _operand(egraph: EGraph, wanted: Any, number: int, bindings: list[Binding]) -> list[Binding]:
+    """The bindings with which a class matches a part of a pattern."""
+    if isinstance(wanted, Term):
+        members = [member for member in egraph.members(number) if member[0].target == wanted.target]
+        return [
+            found for known in bindings for member in members for found in _matches(egraph, wanted, member, [known])
+        ]
+    if not isinstance(wanted, Variable):
+        return []
+    name, found = wanted.name, list[Binding]()
+    for known in bindings:
+        if name in known:
+            if egraph.find(known[name]) == number:
+                found.append(known)
+        elif isinstance(egraph.types[number], TensorType):
+            found.append({**known, name: number})
+    return found
+
+
+def _attribute(name: str, argument: Any, bindings: list[Binding]) -> list[Binding]:
+    """The bindings with which a hole for an attribute takes an argument; none has operands in it."""
+    return [
+        {**known, name: argument} if name not in known else known
+        for known in bindings
+        if (known[name] == argument if name in known else not _has_hole(argument))
+    ]
 
 
 def _has_hole(argument: Any) -> bool:
-    return argument is HOLE or (any(map(_has_hole, entries(argument) or ())))
+    return argument is HOLE or (isinstance(argument, tuple) and any(map(_has_hole, entries(argument) or ())))
 
 
 def _match(egraph: EGraph, binding: Binding, root: int, random: Random) -> Match:
@@ -153,5 +174,5 @@ def _instances(
         return
     for number, node in index.get(rule.pattern.target, ()):
         if (rule.share == 1.0 or random.random() < rule.share) and _applies(rule, egraph.types[number]):
-            for binding in _matches(egraph, rule.pattern, node, {}):
+            for binding in _matches(egraph, rule.pattern, node, [{}]):
                 yield number, binding

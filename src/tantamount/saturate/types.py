@@ -52,7 +52,11 @@ class Types:
 
     def of(self, operation: Operation, operands: tuple[ResultType, ...], key: str) -> ResultType | None:
         """The type of a call, ``None`` where the operator refuses the operands."""
-        found = plain_type(operation, operands)
+        if operation.target == "getitem":
+            (several,), index = operands, int(operation.args[1])
+            found = several[index] if isinstance(several, tuple) else None
+        else:
+            found = plain_type(operation, operands)
         if found is None:
             entry = (key, operands)
             if entry not in self.known:
@@ -102,22 +106,21 @@ def _none(graph: Graph, node: Node, builder: Builder) -> Tensor:
 def filled(operation: Operation, operand: Callable[[], Any]) -> tuple[tuple[Argument, ...], dict[str, Argument]]:
     """The arguments with what ``operand()`` gives in place of each hole, from the left."""
 
-    def convert(item: Any) -> Any:
-        if item is HOLE:
-            return operand()
-        inner = entries(item)
-        if inner is not None and _has_hole(inner):
-            return tuple([convert(entry) for entry in inner])
-        return item
-
-    args = tuple([convert(item) for item in operation.args])
+    args = tuple([_filled(item, operand) for item in operation.args])
     if not operation.kwargs:
         return args, {}
-    return args, {key: convert(item) for key, item in operation.kwargs.items()}
+    return args, {key: _filled(item, operand) for key, item in operation.kwargs.items()}
+
+
+def _filled(item: Any, operand: Callable[[], Any]) -> Any:
+    if item is HOLE:
+        return operand()
+    inner = entries(item)
+    return item if inner is None or not _has_hole(inner) else tuple([_filled(entry, operand) for entry in inner])
 
 
 def _has_hole(items: tuple[Any, ...]) -> bool:
-    return any(item is HOLE or ((inner := entries(item)) is not None and _has_hole(inner)) for item in items)
+    return HOLE in items or any(isinstance(item, tuple) and _has_hole(entries(item) or ()) for item in items)
 
 
 # ---------------------------------------------------------------------------------------------- the commonest calls
@@ -299,6 +302,47 @@ def _bmm(args: tuple[Any, ...], types: tuple[TensorType, ...]) -> ResultType | N
     return _product(args, types) if len(types[0].shape) == 3 else None
 
 
+def _summed_up(args: tuple[Any, ...], types: tuple[TensorType, ...]) -> ResultType | None:
+    found = types[0]
+    if len(args) != 2 or _dimension(args, len(found.shape)) is None or found.dtype is DType.BOOL or 0 in found.shape:
+        return None
+    return TensorType(found.shape, DType.INT64) if found.dtype.kind is Kind.INT else found
+
+
+def _padded(args: tuple[Any, ...], types: tuple[TensorType, ...]) -> ResultType | None:
+    widths, shape = entries(args[1]) if len(args) == 3 else None, [*types[0].shape]
+    if widths is None or len(widths) % 2 or len(widths) > 2 * len(shape) or types[0].dtype is DType.BOOL:
+        return None
+    if type(args[2]) is not int or args[2] or not all(type(n) is int and n >= 0 for n in widths):
+        return None
+    for k in range(len(widths) // 2):
+        shape[-1 - k] += widths[2 * k] + widths[2 * k + 1]
+    return TensorType(tuple(shape), types[0].dtype)
+
+
+def _expanded(args: tuple[Any, ...], types: tuple[TensorType, ...]) -> ResultType | None:
+    shape, old = entries(args[1]) if len(args) == 2 else None, types[0].shape
+    if shape is None or len(shape) < len(old) or not all(type(n) is int and n > 0 for n in shape):
+        return None
+    if any(n not in (1, m) for n, m in zip(old, shape[len(shape) - len(old) :], strict=True)):
+        return None
+    return TensorType(shape, types[0].dtype)
+
+
+def _selected(args: tuple[Any, ...], types: tuple[TensorType, ...]) -> ResultType | None:
+    dim = _dimension(args, len(types[0].shape))
+    if dim is None or len(args) != 3 or type(args[2]) is not int or not 0 <= args[2] < types[0].shape[dim]:
+        return None
+    return _with(types[0], dim)
+
+
+def _chosen(args: tuple[Any, ...], types: tuple[TensorType, ...]) -> ResultType | None:
+    """Of three tensors of one shape."""
+    if len(types) != 3 or types[0].dtype is not DType.BOOL or types[1] != types[2]:
+        return None
+    return types[1] if types[0].shape == types[1].shape else None
+
+
 _PLAIN: dict[str, Plain] = {
     "aten.neg.default": _same, "aten.abs.default": _same, "aten.relu.default": _same, "aten.logical_not.default": _not,
     "aten.add.Tensor": _together, "aten.sub.Tensor": _together, "aten.mul.Tensor": _together,
@@ -308,5 +352,7 @@ _PLAIN: dict[str, Plain] = {
     "aten.slice.Tensor": _sliced, "aten.cat.default": _joined, "aten.split_with_sizes.default": _split,
     "aten.unsqueeze.default": _unsqueezed, "aten.squeeze.dim": _squeezed, "aten.flip.default": _flipped,
     "aten.amax.default": _reduced, "aten.amin.default": _reduced, "aten.sum.dim_IntList": _summed, _CAST: _cast,
-    "aten.mm.default": _mm, "aten.bmm.default": _bmm,
+    "aten.mm.default": _mm, "aten.bmm.default": _bmm, "aten.cumsum.default": _summed_up,
+    "aten.constant_pad_nd.default": _padded, "aten.expand.default": _expanded, "aten.select.int": _selected,
+    "aten.where.self": _chosen,
 }  # fmt: skip

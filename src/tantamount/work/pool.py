@@ -7,6 +7,7 @@ with the process that started them, however that ends.
 from __future__ import annotations
 
 import errno
+import gc
 import multiprocessing
 import os
 import resource
@@ -194,6 +195,7 @@ def _serve(sender: Any, work: Callable[..., Any], item: Any, tells: bool) -> Non
         sender.send((False, found))
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.set_threshold(200_000, 20, 20)  # as in the process of a command: see tantamount.__main__
     try:
         threading.Thread(target=_end_with_parent, daemon=True).start()
         sender.send((True, work(item, tell) if tells else work(item)))

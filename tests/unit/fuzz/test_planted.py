@@ -24,7 +24,9 @@ from tantamount.fuzz.findings import Finding, read_findings, replay, resembles, 
 from tantamount.fuzz.hosts.main import _versions as answered_versions  # pyright: ignore[reportPrivateUsage]
 from tantamount.fuzz.oracle import (
     Failure,
+    causes,
     compare,
+    compare_outputs,
     first_level,
     first_pass,
     judge,
@@ -108,6 +110,25 @@ def failing() -> tuple[Failure, Planted]:
     assert failure is not None
     assert failure.output == 1
     return failure, compiler
+
+
+def test_of_several_wrong_outputs_each_that_no_other_explains_is_told() -> None:
+    text = """
+        x: float32[3, 5]
+        w: float32[4, 3]
+        s = sum_dims(x, [1], False)
+        r = relu(s)
+        q = sum_dims(w, [1], False)
+        n = relu(w)
+        -> r, s, q, n
+    """
+    form = form_of(typed_graph(text), {"x": np.ones((3, 5), np.float32), "w": np.ones((4, 3), np.float32)})
+    assert form is not None
+    found = [*compare_outputs(PLANTED, form, Planted([TAIL]).run(form.graph, form.inputs))]
+    assert [failure.output for failure in found] == [0, 1, 2]
+    assert [failure.output for failure in causes(found)] == [1, 2]
+    assert causes(found[:1]) == found[:1]
+    assert [*compare_outputs(PLANTED, form, Planted().run(form.graph, form.inputs))] == []
 
 
 def test_a_failure_is_made_small() -> None:
@@ -204,6 +225,14 @@ def test_numbers_are_compared_exactly_or_within_a_bound(a: Any, b: Any, error: f
 
 def test_large_integers_are_not_compared_as_floats() -> None:
     assert outputs_differ(np.array([2**53]), np.array([2**53 + 1]), 0.0) == (0,)
+
+
+def test_messages_of_compilers_that_call_others_have_their_errors() -> None:
+    message = "CppCompileError\n\ncommand:\ng++ {0}\n{0}:14:46: error: no matching function for call to ‘f({1}&)’\n"
+    one, other = (message.format(*words) for words in (("/tmp/a.cpp", "short"), ("/tmp/b.cpp", "int")))
+    assert message_pattern(one) == message_pattern(other) == "CppCompileError: no matching function for call to"
+    assert message_pattern(one) != message_pattern(one.replace("matching function", "such type"))
+    assert message_pattern("") == ""
 
 
 def test_messages_lose_what_differs_from_case_to_case() -> None:

@@ -83,13 +83,12 @@ def _repeat(node: Node, args: list[str], types: dict[str, TensorType]) -> str:
 def _triangle(node: Node, args: list[str], types: dict[str, TensorType]) -> str:
     k = int((*args, "0")[1])
     rows, columns = types[args[0]].shape[-2:]
-    if types[args[0]].dtype is DType.BOOL and (k < 0 if "tril" in node.target else k > 0):
-        raise Unsupported("a difference of booleans")
+    minus = "^" if types[args[0]].dtype is DType.BOOL else "-"  # of a part of it
     if "tril" in node.target:  # what is not above diagonal k
         below = f"tf.linalg.band_part({args[0]}, -1, {min(k, columns)})"
-        return below if k >= 0 else f"{args[0]} - tf.linalg.band_part({args[0]}, {min(-k - 1, rows)}, -1)"
+        return below if k >= 0 else f"{args[0]} {minus} tf.linalg.band_part({args[0]}, {min(-k - 1, rows)}, -1)"
     above = f"tf.linalg.band_part({args[0]}, {min(-k, rows)}, -1)"
-    return above if k <= 0 else f"{args[0]} - tf.linalg.band_part({args[0]}, -1, {min(k - 1, columns)})"
+    return above if k <= 0 else f"{args[0]} {minus} tf.linalg.band_part({args[0]}, -1, {min(k - 1, columns)})"
 
 
 def _matmul(node: Node, args: list[str], types: dict[str, TensorType]) -> str:

@@ -73,9 +73,15 @@ def _answer(
         outputs, dtypes = program(arrays)
         done = time.perf_counter()
     except Exception as problem:
-        return {"status": "failed", "phase": phase, "kind": type(problem).__name__, "message": str(problem)[:4000]}, []
+        message = _shortened(str(problem))
+        return {"status": "failed", "phase": phase, "kind": type(problem).__name__, "message": message}, []
     found = {"status": "ok", "dtypes": dtypes, "seconds": [compiled - start, done - compiled]}
     return {**found, "kernels": sorted({_digest(text) for text in getattr(program, "kernels", ())})}, outputs
+
+
+def _shortened(message: str) -> str:
+    """A long message without its middle: compilers that call others put the command first and the errors last."""
+    return message if len(message) <= 6000 else f"{message[:2000]}\n...\n{message[-4000:]}"
 
 
 def _versions(adapter: Any, options: dict[str, Any]) -> dict[str, Any]:
