@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from heapq import heapify, heappop, heappush
-from math import prod
+from math import inf, prod
 
 import numpy as np
 
 from tantamount.correspond.values import close
 from tantamount.errors import TantamountError, Unsupported
-from tantamount.execution.arrays import comparisons
+from tantamount.execution.arrays import Comparison, comparisons
 from tantamount.execution.plans import Given, Leaves, Plan, given
 from tantamount.ir.graph import Graph, Node, references
 from tantamount.ir.job import Job
@@ -229,26 +229,39 @@ class Replay:
         Raises :class:`tantamount.errors.TantamountError` where the rest cannot be computed from them."""
         other = instead or {}
         environments = self._changed(changes or {}, other, outputs) if changes or other else self.environments
-        nodes = {output.name: output.node for output in self.job.specification.outputs}
-        found: dict[str, int] = {}
+        return {
+            name: sum(differing(pair.wanted, pair.found) for pair in self._sides(name, environments))
+            for name in outputs
+        }
+
+    def apart(self, outputs: Sequence[str]) -> float:
+        """How far some outputs are from what they should be: their largest difference, relative to the largest element
+        of the output, where both are finite; infinite where one is not."""
+        most = 0.0
         for name in outputs:
-            whole = self.wanted(nodes[name])
-            if whole is None:
-                raise Unsupported("an output of several results")
-            relation = self.job.outputs[name]
+            for pair in self._sides(name, self.environments):
+                difference, largest = np.abs(pair.wanted - pair.found), np.abs(pair.wanted).max(initial=0.0)
+                if not np.isfinite(difference).all():
+                    return inf
+                most = max(most, float(difference.max(initial=0.0) / largest) if largest else inf)
+        return most
 
-            def held(rank: int, tensor: str) -> Array:
-                value = environments[rank].get(output_node(self.job, rank, tensor))
-                if not isinstance(value, Tensor):
-                    raise Unsupported("a node with several results or none")
-                return np.asarray(value.value, dtype=np.float64)
+    def _sides(self, name: str, environments: Sequence[Environment]) -> list[Comparison]:
+        """The arrays that must be equal of an output. Raises :class:`tantamount.errors.TantamountError`."""
+        whole = self.wanted(self.job.specification.output_nodes[name])
+        if whole is None:
+            raise Unsupported("an output of several results")
 
-            try:
-                pairs = comparisons(np.asarray(whole, dtype=np.float64), relation, self.job.mesh, held)
-            except ValueError as problem:  # NumPy on shapes that were never meant to meet
-                raise Unsupported(str(problem)) from None
-            found[name] = sum(differing(pair.wanted, pair.found) for pair in pairs)
-        return found
+        def held(rank: int, tensor: str) -> Array:
+            value = environments[rank].get(output_node(self.job, rank, tensor))
+            if not isinstance(value, Tensor):
+                raise Unsupported("a node with several results or none")
+            return np.asarray(value.value, dtype=np.float64)
+
+        try:
+            return comparisons(np.asarray(whole, dtype=np.float64), self.job.outputs[name], self.job.mesh, held)
+        except ValueError as problem:  # NumPy on shapes that were never meant to meet
+            raise Unsupported(str(problem)) from None
 
     def nearby(self, changes: Changes, nodes: int) -> Mapping[Place, Tensor] | None:
         """The values, once some are changed, of the first places below them: at most so many on every rank, those that
