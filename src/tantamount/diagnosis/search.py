@@ -22,7 +22,7 @@ from tantamount.diagnosis.edits import Edit, EditKind, replacements
 from tantamount.diagnosis.kinds import GOOD, again, edits_of, moves, weight
 from tantamount.diagnosis.locate import Location, locate, reads
 from tantamount.diagnosis.parted import Parted
-from tantamount.diagnosis.replay import Place, Replay
+from tantamount.diagnosis.replay import Place, Replay, clearer
 from tantamount.diagnosis.value_matches import Part, ValueMatches, summable
 from tantamount.effort import Effort
 from tantamount.errors import TantamountError
@@ -42,8 +42,6 @@ _SCALES = (
     Scale(10.0),
     Scale(),
 )  # one seed after the other: what an epsilon does, small numbers show
-_NEAR_ZERO = Scale(1e-3)  # there an epsilon does much
-_CLEAR = 1e-4  # how far outputs must differ, relative to them, that it shows where it begins
 _FIRST = 6  # suspects at which simple changes are tried before others further up
 _RIGHT = 4  # outputs that seem right and are looked at before more wrong ones
 _CONFIRMATIONS = 1  # more inputs that a change must repair
@@ -232,29 +230,10 @@ def _start(
         except TantamountError:
             continue
         if any(wrong.values()):
-            replay, wrong, scale = _clearer(plan, names, replay, wrong, scale, seed)
+            replay, wrong, scale = clearer(plan, names, replay, wrong, scale, seed)
             first = _nearest_output(replay, [name for name in names if wrong[name]])
             return _Start(ValueMatches(replay, first), wrong, scale, _right(replay, every, wrong))
     return None
-
-
-def _clearer(
-    plan: Plan, names: Sequence[str], replay: Replay, wrong: dict[str, int], scale: Scale, seed: int
-) -> tuple[Replay, dict[str, int], Scale]:
-    """The same, or what numbers near zero give, if outputs differ more of these: a difference that is hardly larger
-    than that by which equal tensors may differ shows somewhere, and not where it begins."""
-    differ = [name for name in names if wrong[name]]
-    try:
-        before = replay.apart(differ)
-        if before >= _CLEAR or scale == _NEAR_ZERO:
-            return replay, wrong, scale
-        other = Replay(plan, draw(plan, seed, _NEAR_ZERO), seed)
-        found = dict(other.wrong(names))
-        if any(found.values()) and other.apart([name for name in names if found[name]]) > before:
-            return other, found, _NEAR_ZERO
-    except TantamountError:
-        pass
-    return replay, wrong, scale
 
 
 def _nearest_output(replay: Replay, wrong: Sequence[str]) -> str:
