@@ -95,11 +95,15 @@ def _found(
             told = replace(told, hint=NO_HINT)
     first: Mismatch | None = None
     reductions: dict[str, str] = {}
+    short = patience is not None
+    bound = "doubtful_seconds"
+    if patience is None and (parted is not None or told is not None):  # the place is known, whatever forms say
+        bound, patience = "repair_seconds", proof.options.effort.bounds.repair_seconds + max(seconds, 0.0)
     try:
         with within(patience):
             if told is not None and told.sure:
                 first = search.repaired(told, nodes, failing)
-            if first is None or patience is None:  # where time is short, the first place says enough
+            if first is None or not short:  # where time is short, the first place says enough
                 done: Sequence[str] = repair.repaired if repair is not None and first is not None else ()
                 if repair is not None and repair.right and first is not None:
                     done = [report.name for report in failing]  # nothing else is wrong
@@ -111,7 +115,7 @@ def _found(
         left = proof.options.effort.left()
         if left is not None and left <= 0:
             raise
-        proof.options.effort.hit("doubtful_seconds")
+        proof.options.effort.hit(bound)
         search.stop_relating()
     return _told_of_place(search, first, told, parted, nodes, failing), reductions
 
@@ -176,6 +180,12 @@ _PLAIN = ("factor", "constant", "missing", "extra")
 
 def _says_all(finding: Finding) -> bool:
     return finding.atom is None and finding.kind in _PLAIN
+
+
+def _shows(local: Finding, kind: str) -> bool:
+    """True if the formulas of a finding show a difference of some kind: a sum over fewer elements is what a tensor is
+    that lacks something, or one summand of it; beside a factor, or a term too many, it is another matter."""
+    return local.kind != "range" or kind not in ("factor", "extra", "constant", "attribute", "operation")
 
 
 _RANK = tuple(DIFFERENCES)  # the most telling kind first
@@ -262,7 +272,7 @@ class _Search:
                 headline = f"{headline}: {local.text}"
                 found = replace(found, kind=local.kind)
         equations = ()
-        if local is not None and local.specification != local.implementation:
+        if local is not None and local.specification != local.implementation and _shows(local, found.kind):
             equations = (f"specification:  {local.specification}", f"implementation: {local.implementation}")
         return Mismatch(
             specification=spec,

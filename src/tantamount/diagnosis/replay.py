@@ -11,14 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from heapq import heapify, heappop, heappush
-from math import prod
+from math import inf, prod
 
 import numpy as np
 
 from tantamount.correspond.values import close
 from tantamount.errors import TantamountError, Unsupported
-from tantamount.execution.arrays import comparisons
-from tantamount.execution.plans import Given, Leaves, Plan, given
+from tantamount.execution.arrays import Comparison, comparisons
+from tantamount.execution.plans import Given, Leaves, Plan, Scale, draw, given
 from tantamount.ir.graph import Graph, Node, references
 from tantamount.ir.job import Job
 from tantamount.ir.relation import rank_tensors
@@ -31,12 +31,14 @@ from tantamount.proof.outputs import output_node
 from tantamount.semantics.interpret import Evaluation, constant_of, input_tensors, interpret
 from tantamount.semantics.reference import Array, Reference
 
-__all__ = ["Changes", "Place", "Replay", "differing", "typed"]
+__all__ = ["Changes", "Place", "Replay", "clearer", "differing", "typed"]
 
 Place = tuple[int, str]  # a rank and the name of a node of its graph
 Changes = Mapping[Place, Array]
 
 _ELEMENTS = 20_000  # that count as much as one node
+_NEAR_ZERO = Scale(1e-3)  # there an epsilon does much
+_CLEAR = 1e-4  # how far outputs must differ, relative to them, that it shows where it begins
 _RELATIVE = 1e-7  # of the largest element: what two ways of computing one number may differ by
 
 
@@ -229,26 +231,39 @@ class Replay:
         Raises :class:`tantamount.errors.TantamountError` where the rest cannot be computed from them."""
         other = instead or {}
         environments = self._changed(changes or {}, other, outputs) if changes or other else self.environments
-        nodes = {output.name: output.node for output in self.job.specification.outputs}
-        found: dict[str, int] = {}
+        return {
+            name: sum(differing(pair.wanted, pair.found) for pair in self._sides(name, environments))
+            for name in outputs
+        }
+
+    def apart(self, outputs: Sequence[str]) -> float:
+        """How far some outputs are from what they should be: their largest difference, relative to the largest element
+        of the output, where both are finite; infinite where one is not."""
+        most = 0.0
         for name in outputs:
-            whole = self.wanted(nodes[name])
-            if whole is None:
-                raise Unsupported("an output of several results")
-            relation = self.job.outputs[name]
+            for pair in self._sides(name, self.environments):
+                difference, largest = np.abs(pair.wanted - pair.found), np.abs(pair.wanted).max(initial=0.0)
+                if not np.isfinite(difference).all():
+                    return inf
+                most = max(most, float(difference.max(initial=0.0) / largest) if largest else inf)
+        return most
 
-            def held(rank: int, tensor: str) -> Array:
-                value = environments[rank].get(output_node(self.job, rank, tensor))
-                if not isinstance(value, Tensor):
-                    raise Unsupported("a node with several results or none")
-                return np.asarray(value.value, dtype=np.float64)
+    def _sides(self, name: str, environments: Sequence[Environment]) -> list[Comparison]:
+        """The arrays that must be equal of an output. Raises :class:`tantamount.errors.TantamountError`."""
+        whole = self.wanted(self.job.specification.output_nodes[name])
+        if whole is None:
+            raise Unsupported("an output of several results")
 
-            try:
-                pairs = comparisons(np.asarray(whole, dtype=np.float64), relation, self.job.mesh, held)
-            except ValueError as problem:  # NumPy on shapes that were never meant to meet
-                raise Unsupported(str(problem)) from None
-            found[name] = sum(differing(pair.wanted, pair.found) for pair in pairs)
-        return found
+        def held(rank: int, tensor: str) -> Array:
+            value = environments[rank].get(output_node(self.job, rank, tensor))
+            if not isinstance(value, Tensor):
+                raise Unsupported("a node with several results or none")
+            return np.asarray(value.value, dtype=np.float64)
+
+        try:
+            return comparisons(np.asarray(whole, dtype=np.float64), self.job.outputs[name], self.job.mesh, held)
+        except ValueError as problem:  # NumPy on shapes that were never meant to meet
+            raise Unsupported(str(problem)) from None
 
     def nearby(self, changes: Changes, nodes: int) -> Mapping[Place, Tensor] | None:
         """The values, once some are changed, of the first places below them: at most so many on every rank, those that
@@ -390,6 +405,24 @@ def _closure(places: Iterable[Place], edges: Mapping[Place, tuple[Place, ...]]) 
 def typed(value: Array, like: Tensor) -> Tensor:
     """A tensor of the element type of another."""
     return Tensor(value.shape[:-1] if like.dtype.is_complex else value.shape, like.dtype, value)
+
+
+def clearer(
+    plan: Plan, names: Sequence[str], replay: Replay, wrong: dict[str, int], scale: Scale, seed: int
+) -> tuple[Replay, dict[str, int], Scale]:
+    """The same, or what numbers near zero give, if the outputs ``names`` differ more of these: a difference that is
+    hardly larger than that by which equal tensors may differ shows somewhere, and not where it begins."""
+    try:
+        before = replay.apart([name for name in names if wrong[name]])
+        if before >= _CLEAR or scale == _NEAR_ZERO:
+            return replay, wrong, scale
+        other = Replay(plan, draw(plan, seed, _NEAR_ZERO), seed)
+        found = dict(other.wrong(names))
+        if any(found.values()) and other.apart([name for name in names if found[name]]) > before:
+            return other, found, _NEAR_ZERO
+    except TantamountError:
+        pass
+    return replay, wrong, scale
 
 
 def differing(wanted: Array, found: Array) -> int:
