@@ -446,7 +446,7 @@ NOT_HERE = {
     "settled_factors", "settled_elements", "mask_candidates", "undefined_terms", "undefined_pieces",
     "implied_cases", "cover_tiles", "repair_numbers", "refuted_effort", "refuted_steps", "multiplied_steps",
     "size_regions", "size_executions", "repair_orders", "repair_members", "repair_windows", "mismatch_ranks",
-    "repair_layouts", "repair_promising", "repair_seconds", "repair_suspects",
+    "repair_layouts", "repair_promising", "repair_seconds", "repair_suspects", "repair_reach",
     "mismatch_depth", "reduced_rounds", "lifted_atoms", "told_tensors", "drawn_integers",
     "bit_parts", "mask_runs", "compared_booleans", "member_terms", "member_variables", "residues", "residue_terms",
     "residue_power", "written_runs", "implied_rounds", "repair_permuted", "repair_positions", "reduced_draws",

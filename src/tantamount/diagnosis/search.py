@@ -219,7 +219,10 @@ def _around(
 def _passes(start: Start, near: frozenset[Place] | None) -> Iterator[Pass]:
     """The passes of the search further below, and then everywhere; of places that are ``near`` alone, if any are."""
     for classes, kinds in _everywhere(start):
-        yield [c for c in classes if near is None or not near.isdisjoint(c.places)], kinds
+        here = [c for c in classes if near is None or not near.isdisjoint(c.places)]
+        if len(here) < len(classes):
+            start.matches.effort.hit("repair_reach")
+        yield here, kinds
 
 
 def _everywhere(start: Start) -> Iterator[Pass]:

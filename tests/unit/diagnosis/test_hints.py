@@ -12,9 +12,10 @@ from support.sayings import check_sentences, formulas, unclear
 from tantamount import read_job
 from tantamount.answers import refine
 from tantamount.diagnosis import localise
-from tantamount.diagnosis.hints import Hint, followed, passed_on, reduced
+from tantamount.diagnosis.hints import Hint, followed, passed_on, proved_with, reduced
 from tantamount.ir.job import Job
 from tantamount.limits import Limits
+from tantamount.proof import prove
 from tantamount.verdict import Mismatch, Verdict
 
 WHOLE = '[inputs]\ndefault = "Replicate()"\n[outputs]\ndefault = "Replicate()"\n'
@@ -46,6 +47,23 @@ def test_a_sum_over_several_axes(tmp_path: Path) -> None:
     assert said.hint == "all_reduce, or reduce_scatter, s over dp and tp"
     lines = dict.fromkeys(((rank, "s") for rank in range(4)), reduced("sum", ("dp", "tp")))
     assert refine(followed(job, Hint("", lines))).verdict is Verdict.PROVED
+
+
+def test_hints_are_proved_over_the_store_of_another_proof_as_alone(tmp_path: Path) -> None:
+    """What the proof of the wrong program has computed proves no wrong change, and is not changed by a right one."""
+    ranks = [LOSS.format(n=4, more="y = div(s, 48)\n")] * 2
+    job = written(tmp_path, LOSS.format(n=8, more="y = div(s, 48)\n"), ranks, ROWS, {"tp": 2})
+    proof = prove(job)
+    changes = {"sum": reduced("sum", ("tp",)), "avg": reduced("avg", ("tp",)), "max": reduced("max", ("tp",)),
+               "passed on": passed_on("q")}  # fmt: skip
+    for _ in range(2):  # the second time, all forms are there
+        for how, line in changes.items():
+            hint = Hint("", dict.fromkeys(((rank, "s") for rank in range(2)), line))
+            effort, computed = proof.store.effort, proof.shared.computed
+            assert proved_with(job, hint, proof, ["y"], 60.0) is (how == "sum")
+            assert proof.store.effort is effort
+            assert proof.shared.computed - computed <= 2  # what follows from the change
+        assert all(output.verdict is not Verdict.PROVED for output in proof.check())
 
 
 @pytest.mark.parametrize(
