@@ -1,5 +1,5 @@
-"""Small plans on one stage, every way of spreading that ``plan new`` has, as parts and as one job of all ranks,
-microbatches and layers: the relations that are proved must be the same.
+"""Small plans, every way of spreading that ``plan new`` has, as parts and as one job of all ranks, microbatches and
+layers, with messages between stages: the relations that are proved must be the same.
 
     python benchmarks/plan_flat.py [NAME...]
 
@@ -29,6 +29,7 @@ from tantamount.verdict import Verdict
 
 PATIENCE = 60.0
 SMALL = Shape(1, 8, 2, 2, 4, 6)
+TWO_LAYERS = Shape(2, 8, 2, 2, 4, 6)
 ONE = {**TENSOR, "pp": 1, "tp": 2, "dp": 2, "optimizer": "sgd"}
 WAYS: dict[str, tuple[Any, dict[str, Any]]] = {
     "plain": (SMALL, ONE),
@@ -42,6 +43,9 @@ WAYS: dict[str, tuple[Any, dict[str, Any]]] = {
     "cp ulysses": (SMALL, {**ONE, "cp": 2, "context": "ulysses", "tp": 1}),
     "tied": (SMALL, {**ONE, "tied": True}),
     "tied, adamw, zero 1": (SMALL, {**ONE, "tied": True, "optimizer": "adamw", "zero": 1}),
+    "pp": (TWO_LAYERS, {**ONE, "pp": 2}),
+    "pp, adamw, zero 1, sp": (TWO_LAYERS, {**ONE, "pp": 2, "optimizer": "adamw", "zero": 1, "sp": True}),
+    "pp, cp, zero 3": (TWO_LAYERS, {**ONE, "pp": 2, "cp": 2, "zero": 3}),
     "experts": (LATENT, EXPERT),
     "ep": (GROUPED, {**EXPERT, "ep": 2, "dispatch": True}),
 }  # fmt: skip
