@@ -1,5 +1,5 @@
-"""Small plans on one stage, every way of spreading that ``plan new`` has, as parts and as one job of all ranks,
-microbatches and layers: the relations that are proved must be the same.
+"""Small plans, every way of spreading that ``plan new`` has, as parts and as one job of all ranks, microbatches and
+layers, with messages between stages: the relations that are proved must be the same.
 
     python benchmarks/plan_flat.py [NAME...]
 
@@ -22,13 +22,14 @@ from tantamount.answers import verify_plan
 from tantamount.capture.torch.llama.model import Shape
 from tantamount.capture.torch.llama.plan import write_plan
 from tantamount.capture.torch.llama.spread import Degrees
-from tantamount.effort import Effort, Stopped, stopping
+from tantamount.effort import Stopped, within
 from tantamount.plan.read import read_plan
 from tantamount.proof import Options, prove
 from tantamount.verdict import Verdict
 
-PATIENCE = 60.0
+PATIENCE = 60.0  # CPU seconds for one job
 SMALL = Shape(1, 8, 2, 2, 4, 6)
+TWO_LAYERS = Shape(2, 8, 2, 2, 4, 6)
 ONE = {**TENSOR, "pp": 1, "tp": 2, "dp": 2, "optimizer": "sgd"}
 WAYS: dict[str, tuple[Any, dict[str, Any]]] = {
     "plain": (SMALL, ONE),
@@ -42,6 +43,9 @@ WAYS: dict[str, tuple[Any, dict[str, Any]]] = {
     "cp ulysses": (SMALL, {**ONE, "cp": 2, "context": "ulysses", "tp": 1}),
     "tied": (SMALL, {**ONE, "tied": True}),
     "tied, adamw, zero 1": (SMALL, {**ONE, "tied": True, "optimizer": "adamw", "zero": 1}),
+    "pp": (TWO_LAYERS, {**ONE, "pp": 2}),
+    "pp, adamw, zero 1, sp": (TWO_LAYERS, {**ONE, "pp": 2, "optimizer": "adamw", "zero": 1, "sp": True}),
+    "pp, cp, zero 3": (TWO_LAYERS, {**ONE, "pp": 2, "cp": 2, "zero": 3}),
     "experts": (LATENT, EXPERT),
     "ep": (GROUPED, {**EXPERT, "ep": 2, "dispatch": True}),
 }  # fmt: skip
@@ -57,12 +61,12 @@ def main() -> int:
             begun = time.process_time()
             composed = verify_plan(path)
             middle = time.process_time()
-            effort = Effort(seconds=PATIENCE)
-            proof = prove(flat_job(read_plan(path)), Options(cut=False, effort=effort))
+            job = flat_job(read_plan(path))
             found: dict[str, str] = {}
             try:
-                with stopping(effort):
-                    for name in proof.job.outputs:
+                with within(PATIENCE):
+                    proof = prove(job, Options(cut=False))
+                    for name in job.outputs:
                         (output,) = proof.check(only=[name], infer=False)
                         found[name] = output.verdict.value
             except Stopped as stop:
@@ -71,7 +75,7 @@ def main() -> int:
         wrong += not same
         others = {name: verdict for name, verdict in found.items() if verdict != Verdict.PROVED.value}
         print(
-            f"{'same' if same else 'NOT THE SAME':<12} {way:<12} {proof.job.mesh.world_size:3} ranks, "
+            f"{'same' if same else 'NOT THE SAME':<12} {way:<12} {job.mesh.world_size:3} ranks, "
             f"{len(found):3} outputs, composed {composed.verdict.value} {middle - begun:.1f}, "
             f"flat {time.process_time() - middle:.1f} CPU s {dict(list(others.items())[:3]) or ''}",
             flush=True,

@@ -1,4 +1,4 @@
-"""A plan without a pipeline as one job: all parts, pieces and microbatches of a rank in one program.
+"""A plan as one job: all parts, pieces and microbatches of a rank in one program, with messages between stages.
 
 Nothing of this is how plans are verified; it is what the composition of their parts is held against.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from graphlib import TopologicalSorter
+from itertools import pairwise
 
 from tantamount.ir.graph import Argument, Graph, Node, Output, Ref, references
 from tantamount.ir.job import Job
@@ -21,6 +22,7 @@ from tantamount.ir.relation import (
     Replicate,
     Shard,
     Slice,
+    Sum,
 )
 from tantamount.plan.parts import Part, Piece, Plan, Runs
 
@@ -32,6 +34,7 @@ class _Program:
     """Nodes by name, in any order; ``renamed`` says what stands for inputs of parts."""
 
     nodes: dict[str, Node] = field(default_factory=dict[str, Node])
+    messages: list[tuple[int, int, str]] = field(default_factory=list[tuple[int, int, str]])  # turn, when in it, node
     renamed: dict[str, str] = field(default_factory=dict[str, str])
 
     def call(self, name: str, target: str, *args: Argument) -> str:
@@ -55,7 +58,10 @@ class _Program:
 
     def graph(self, outputs: Mapping[str, str], path: str) -> Graph:
         resolved = {name: replace(node, args=self._known(node.args)) for name, node in self.nodes.items()}
-        order = TopologicalSorter({name: set(references(node)) for name, node in resolved.items()}).static_order()
+        needs = {name: set(references(node)) for name, node in resolved.items()}
+        for (_, _, first), (_, _, second) in pairwise(sorted(self.messages)):
+            needs[second].add(first)
+        order = TopologicalSorter(needs).static_order()
         nodes = tuple(resolved[name] for name in order)
         return Graph(nodes, tuple(Output(name, self._name(node)) for name, node in outputs.items()), path=path)
 
@@ -76,9 +82,11 @@ def _argument(argument: Argument, names: Mapping[str, str]) -> Argument:
 
 
 def flat_job(plan: Plan) -> Job:
-    """The job of a plan on one stage (an axis of one rank, the first of its mesh, where parts have the microbatches).
-    A shared parameter is one input."""
-    assert plan.devices == 1
+    """The job of a plan of which every device has one stage (an axis of one rank, the first of its mesh, where parts
+    have the microbatches, if there is one stage). A shared parameter, which only a plan on one stage may have, is one
+    input."""
+    assert len(plan.stages) == plan.devices
+    assert plan.devices == 1 or not plan.tied
     inputs: dict[str, InputRelation] = {}
     outputs: dict[str, Expectation] = {}
     for piece in plan.pieces:
@@ -86,21 +94,23 @@ def flat_job(plan: Plan) -> Job:
         for name in (*part.parameters, *part.frozen):
             placed, label = _placed(part.job.inputs[name]), _label(plan, piece, name)
             assert label not in inputs or inputs[label].placements == placed
-            inputs[label] = InputRelation(label, placed)
+            inputs[label] = _given(plan, piece, label, placed)
             if name in part.parameters:
-                outputs[f"new {label}"] = Expectation(f"new {label}", placed, text="as it was")
+                outputs[f"new {label}"] = _wanted(plan, piece, f"new {label}", placed, "as it was")
         for name in part.data:
-            inputs[f"{piece}.{name}"] = _rows(plan, part, name, f"{piece}.{name}")
+            inputs[f"{piece}.{name}"] = _rows(plan, piece, name, f"{piece}.{name}")
         for name in part.results:
-            outputs[f"{piece}.{name}"] = Expectation(f"{piece}.{name}", _placed(part.job.outputs[name]), text="a sum")
+            outputs[f"{piece}.{name}"] = _wanted(
+                plan, piece, f"{piece}.{name}", _placed(part.job.outputs[name]), "a sum"
+            )
         for update in _of(plan, piece.part):
             for name in update.state:
                 given = next(x for x, tensor in update.takes.items() if tensor == name)
                 relation = update.job.inputs[given]
                 assert relation.placements is not None
                 placed = (Replicate(), *relation.placements)
-                inputs[f"{piece}.{name}"] = InputRelation(f"{piece}.{name}", placed)
-                outputs[f"new {piece}.{name}"] = Expectation(f"new {piece}.{name}", placed, text="as it was")
+                inputs[f"{piece}.{name}"] = _given(plan, piece, f"{piece}.{name}", placed)
+                outputs[f"new {piece}.{name}"] = _wanted(plan, piece, f"new {piece}.{name}", placed, "as it was")
     for owner in plan.tied:
         for update in _of(plan, owner):
             for name in update.state:
@@ -117,9 +127,73 @@ def flat_job(plan: Plan) -> Job:
     return Job("flat", _flat(plan, None), tuple(made[key] for key in programs.values()), plan.mesh, inputs, outputs)
 
 
-def _own(plan: Plan, rank: int) -> Iterator[Graph]:
-    """The programs that a rank runs."""
-    yield from (part.job.implementation[rank] for part in plan.parts.values())
+def _own(plan: Plan, rank: int) -> Iterator[object]:
+    """The programs that a rank runs, and where."""
+    yield _stage(plan, rank)
+    yield from (_program(plan, part, rank) for part in plan.parts.values())
+
+
+def _stage(plan: Plan, rank: int) -> int:
+    return dict(zip(plan.mesh.names, plan.mesh.coordinates(rank), strict=True)).get(plan.pipeline, 0)
+
+
+def _stage_of(plan: Plan, piece: Piece) -> int:
+    return next(s for s, pieces in enumerate(plan.stages) if piece in pieces)
+
+
+def _program(plan: Plan, part: Part, rank: int) -> Graph:
+    """The program of a part on a rank: meshes of parts that are on one stage lack the pipeline's axis."""
+    at = dict(zip(plan.mesh.names, plan.mesh.coordinates(rank), strict=True))
+    mesh = part.job.mesh
+    return part.job.implementation[mesh.rank(tuple(at.get(axis, 0) for axis in mesh.names))]
+
+
+def _given(plan: Plan, piece: Piece, label: str, placed: tuple[Placement, ...]) -> InputRelation:
+    """The relation of what the ranks of a piece's stage are given."""
+    if plan.devices == 1:
+        return InputRelation(label, placed)
+    held, equal = _on_stage(plan, piece, label, placed)
+    return InputRelation(label, None, held, equal, "on one stage")
+
+
+def _wanted(plan: Plan, piece: Piece, label: str, placed: tuple[Placement, ...], text: str) -> Expectation:
+    """The relation of what the ranks of a piece's stage should have in the end."""
+    if plan.devices == 1:
+        return Expectation(label, placed, text=text)
+    held, equal = _on_stage(plan, piece, label, placed)
+    return Expectation(label, None, held, equal, text)
+
+
+def _on_stage(
+    plan: Plan, piece: Piece, label: str, placed: tuple[Placement, ...]
+) -> tuple[Expression, tuple[tuple[RankTensor, RankTensor], ...]]:
+    """The tensor as what the ranks of one stage hold of it, by the axes but the first, which is the microbatches';
+    and the replicas that are equal."""
+    stage, axes = _stage_of(plan, piece), [axis for axis in plan.mesh.names if axis != plan.pipeline]
+    assert len(axes) == len(placed) - 1
+    by_axis = dict(zip(axes, placed[1:], strict=True))
+
+    def holder(at: Mapping[str, int]) -> RankTensor:
+        whole = {**at, plan.pipeline: stage}
+        return RankTensor(plan.mesh.rank(tuple(whole.get(axis, 0) for axis in plan.mesh.names)), label)
+
+    def held(rest: list[str], at: dict[str, int]) -> Expression:
+        if not rest:
+            return holder(at)
+        axis, placement = rest[0], by_axis[rest[0]]
+        if isinstance(placement, Replicate):
+            return held(rest[1:], at)
+        parts = tuple(held(rest[1:], {**at, axis: c}) for c in range(plan.mesh.axes[axis]))
+        return Concat(parts, placement.dim) if isinstance(placement, Shard) else Sum(parts)
+
+    copies = [axis for axis in axes if isinstance(by_axis[axis], Replicate)]
+    equal: list[tuple[RankTensor, RankTensor]] = []
+    for rank in range(plan.mesh.world_size):
+        at = dict(zip(plan.mesh.names, plan.mesh.coordinates(rank), strict=True))
+        first = holder({axis: 0 if axis in copies else c for axis, c in at.items()})
+        if at[plan.pipeline] == stage and first.rank != rank:
+            equal.append((first, RankTensor(rank, label)))
+    return held(axes, {}), tuple(equal)
 
 
 def _of(plan: Plan, name: str) -> Iterator[Part]:
@@ -138,8 +212,9 @@ def _placed(relation: InputRelation | Expectation) -> tuple[Placement, ...]:
     return (Replicate(), *relation.placements[1:])
 
 
-def _rows(plan: Plan, part: Part, name: str, label: str) -> InputRelation:
+def _rows(plan: Plan, piece: Piece, name: str, label: str) -> InputRelation:
     """Blocks of rows, by microbatch and then by the axes that cut them, of what the ranks hold one after the other."""
+    part, stage = plan.parts[piece.part], _stage_of(plan, piece)
     mesh, placements = plan.mesh, part.job.inputs[name].placements
     local = part.job.implementation[0].by_name[name].type
     assert local is not None
@@ -148,7 +223,8 @@ def _rows(plan: Plan, part: Part, name: str, label: str) -> InputRelation:
     axes = [axis for axis, _ in cut[1:]]  # after the microbatches
 
     def holder(at: Mapping[str, int]) -> int:
-        return mesh.rank(tuple(at.get(axis, 0) for axis in mesh.names))
+        whole = {**at, plan.pipeline: stage}
+        return mesh.rank(tuple(whole.get(axis, 0) for axis in mesh.names))
 
     def blocks(at: dict[str, int]) -> Expression:
         if len(at) == len(cut):
@@ -165,7 +241,7 @@ def _rows(plan: Plan, part: Part, name: str, label: str) -> InputRelation:
     equal = tuple(
         (RankTensor(same(rank), label), RankTensor(rank, label))
         for rank in range(mesh.world_size)
-        if rank != same(rank)
+        if _stage(plan, rank) == stage and rank != same(rank)
     )
     return InputRelation(label, None, blocks({}), equal, "rows")
 
@@ -178,7 +254,22 @@ def _flat(plan: Plan, rank: int | None) -> Graph:
     turns = 1 if rank is None else plan.microbatches
 
     def graph(part: Part) -> Graph:
-        return part.job.specification if rank is None else part.job.implementation[rank]
+        return part.job.specification if rank is None else _program(plan, part, rank)
+
+    def runs_here(piece: Piece) -> bool:
+        return rank is None or _stage_of(plan, piece) == _stage(plan, rank)
+
+    def post(turn: int, when: int, name: str, target: str, tensor: str, peer: Piece) -> str:
+        program.messages.append((turn, when, name))
+        group = plan.pipeline
+        return program.call(name, f"_c10d_functional.{target}.default", Ref(tensor), _stage_of(plan, peer), 0, group)
+
+    def received(turn: int, when: int, part: Part, name: str, peer: Piece) -> str:
+        type_ = graph(part).by_name[name].type
+        assert type_ is not None
+        label = f"{turn} {peer} sends {name}"
+        buffer = program.call(f"{label}.buffer", "aten.empty.memory_format", type_.shape)
+        return post(turn, when, label, "irecv", buffer, peer)
 
     def entry(name: str, node: Node, rows: int = 1) -> str:
         assert node.type is not None
@@ -191,6 +282,8 @@ def _flat(plan: Plan, rank: int | None) -> Graph:
         entry(name, graph(part).by_name[name])
     for turn in range(turns):
         for k, piece in enumerate(plan.pieces):
+            if not runs_here(piece):
+                continue
             part, given = plan.parts[piece.part], dict[str, str]()
             for name in (*part.parameters, *part.frozen):
                 given[name] = _label(plan, piece, name)
@@ -205,23 +298,35 @@ def _flat(plan: Plan, rank: int | None) -> Graph:
                 here = (Ref(f"{piece}.{name}"), 0, turn * rows, (turn + 1) * rows)
                 given[name] = program.call(f"{piece}.{name}.{turn}", "aten.slice.Tensor", *here)
             for stream, ends in part.before.items():
-                given[ends.forward] = f"{turn} {plan.pieces[k - 1]} {stream}"
+                before = plan.pieces[k - 1]
+                given[ends.forward] = f"{turn} {before} {stream}"
+                if not runs_here(before):
+                    given[ends.forward] = received(turn, 0, part, ends.forward, before)
             for stream, ends in part.after.items():
                 assert ends.backward is not None
-                given[ends.backward] = f"{turn} {plan.pieces[k + 1]} gradient of {stream}"
+                after = plan.pieces[k + 1]
+                given[ends.backward] = f"{turn} {after} gradient of {stream}"
+                if not runs_here(after):
+                    given[ends.backward] = received(turn, 2, part, ends.backward, after)
             found = program.place(f"{turn} {piece}", graph(part), given)
             for stream, ends in part.after.items():
                 program.renamed[f"{turn} {piece} {stream}"] = found[ends.forward]
+                if not runs_here(plan.pieces[k + 1]):
+                    post(turn, 1, f"{turn} {piece} sent {stream}", "isend", found[ends.forward], plan.pieces[k + 1])
             for stream, ends in part.before.items():
                 assert ends.backward is not None
                 program.renamed[f"{turn} {piece} gradient of {stream}"] = found[ends.backward]
+                if not runs_here(plan.pieces[k - 1]):
+                    post(
+                        turn, 3, f"{turn} {piece} sent back {stream}", "isend", found[ends.backward], plan.pieces[k - 1]
+                    )
             for name in (*part.parameters.values(), *part.results):
                 made[str(piece)].setdefault(name, []).append(found[name])
     own = {
         piece: {n: program.total(f"{piece} {n}", all_) for n, all_ in found.items()} for piece, found in made.items()
     }
     shared = {name: name for name in plan.symbols}
-    for piece in plan.pieces:
+    for piece in filter(runs_here, plan.pieces):
         part = plan.parts[piece.part]
         outputs |= {f"{piece}.{name}": own[str(piece)][name] for name in part.results}
         own[str(piece)] |= {name: _label(plan, piece, name) for name in (*part.parameters, *part.frozen)}
@@ -244,7 +349,11 @@ def _flat(plan: Plan, rank: int | None) -> Graph:
             found = program.place(name, graph(part), {**{x: shared[t] for x, t in part.takes.items()}, **sums})
             shared |= {tensor: found[output] for output, tensor in part.gives.items()}
             continue
-        for of in [str(piece) for piece in plan.pieces if piece.part == part.of] or [part.of]:
+        if part.runs is Runs.PIECE:
+            owners = [str(piece) for piece in plan.pieces if piece.part == part.of and runs_here(piece)]
+        else:
+            owners = [part.of]
+        for of in owners:
             mine = own[of]
             given = {x: mine.get(t) or shared[t] for x, t in part.takes.items() if x not in part.members}
             for x, members in part.members.items():

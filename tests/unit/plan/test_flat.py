@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,16 @@ def _on_one_stage(table: dict[str, Any]) -> None:
     table["model"] = {"pieces": ["first", "layer * 2", "last"]}
 
 
+def _on_two_stages(table: dict[str, Any]) -> None:
+    table["model"] = {"pieces": ["first", "layer * 2", "last"], "stages": ["first, layer 0", "layer 1, last"]}
+
+
+@pytest.mark.parametrize("stages", [_on_one_stage, _on_two_stages])
 @pytest.mark.parametrize("wrong", [None, *WRONG])
-def test_a_small_plan_is_proved_flat_with_the_same_relations(tmp_path: Path, wrong: str | None) -> None:
-    path = write_plan(tmp_path, {} if wrong is None else {wrong: WRONG[wrong]}, _on_one_stage)
+def test_a_small_plan_is_proved_flat_with_the_same_relations(
+    tmp_path: Path, wrong: str | None, stages: Callable[[dict[str, Any]], None]
+) -> None:
+    path = write_plan(tmp_path, {} if wrong is None else {wrong: WRONG[wrong]}, stages)
     checked = prove(flat_job(read_plan(path)), Options(cut=False)).check(expand=False)
     assert len(checked) == 6  # a loss, and what five parameters become
     flat = {output.name: output.verdict for output in checked}
