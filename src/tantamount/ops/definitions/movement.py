@@ -55,13 +55,9 @@ def to_copy(
     non_blocking: Layout = False,
     memory_format: Layout = None,
 ) -> Tensor:
-    """self, converted to dtype; a number (so a trace under ``vmap`` has those that are written in a function) becomes a
-    tensor without dimensions"""
-    if isinstance(self, Tensor):
-        return b.cast(self, dtype or self.dtype)
-    if dtype is None:
-        raise ShapeProblem(f"the number {self!r} without a dtype")
-    return b.cast(b.number(self), dtype)
+    """self, converted to dtype; a number as the tensor without dimensions that `torch.func.vmap` makes of it"""
+    x = self if isinstance(self, Tensor) else b.number(self)
+    return b.cast(x, dtype or x.dtype)
 
 
 @operator("aten.to.dtype", category=_MOVEMENT)
