@@ -34,7 +34,7 @@ def call(target: str, **kwargs: Any) -> tuple[Any, ...]:
     typed = {
         key: Tensor(x.shape, kinds[x.dtype.kind], x) if isinstance(x, np.ndarray) else x for key, x in kwargs.items()
     }
-    row = wrapper(lookup(target, ""), "auto_functionalized", typed, "")
+    row = wrapper(lookup(target, ""), "auto_functionalized", dict.fromkeys(typed), "")
     found = apply(row, "auto_functionalized", (target,), typed, Builder(Reference()), "test")
     assert isinstance(found, tuple)
     assert found[0] is None

@@ -99,9 +99,9 @@ class _Search:
             return None
         try:
             rule = read_rule(text, name, self.limits)
-        except (TantamountError, ArithmeticError):
+            evidence = evidence_of(rule, self.limits, self.effort)
+        except (TantamountError, ArithmeticError):  # at other sizes the pieces may be no programs
             return None
-        evidence = evidence_of(rule, self.limits, self.effort)
         return Candidate(rule, text, evidence, piece, holds) if evidence.standing in _WORTH else None
 
 

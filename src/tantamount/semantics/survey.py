@@ -82,7 +82,7 @@ def survey(graph: Graph, groups: Mapping[str, int] | None = None) -> Survey:
     bounds = {**sketching.compared, **sketching.bounds}
     special = {name: frozenset(found) for name, found in sketching.special.items()}
     numbers = frozenset(sorted(sketching.numbers, key=lambda x: (abs(x), x))[:_NUMBERS])
-    ordered = {name: sketching.reached[name] for name in sketching.ordered & sketching.reached.keys()}
+    ordered = {name: sketching.reached[name] for name in sketching.ordered if sketching.reached.get(name)}
     largest = max(largest, sketching.largest)
     return Survey(kept, largest, sketching.work, bounds, special, numbers, sketching.jumps, ordered)
 
@@ -222,8 +222,8 @@ class _Sketching(Interpretation):
         ours, theirs = ({name for name, _ in side.origins} for side in (x, y))
         self.ordered |= ours & theirs
         for names, iota in ((ours, y.iota), (theirs, x.iota)):
-            for name in names if iota is not None else ():
-                self.reached[name] = max(self.reached.get(name, 0), iota)
+            for name in names:
+                self.reached[name] = max(self.reached.get(name, 0), iota or 0)
         return self._new(x.shape)
 
     def equal(self, x: _Sketch, y: _Sketch) -> _Sketch:

@@ -98,3 +98,14 @@ def test_a_candidate_that_z3_proves_is_used_at_once(tmp_path: Path) -> None:
     assert any("proved by z3 for all sizes" in note for note in found.notes)
     wrong = second.replace("x, -2)", "x, -2.001)")
     assert compared(job(tmp_path, first, wrong, "x y")).verdict is not tt.Verdict.PROVED
+
+
+def test_a_piece_that_is_no_program_at_other_sizes_is_a_rule_for_its_own(tmp_path: Path) -> None:
+    """With symbols for sizes, the three first places of two rows are two: that ended the comparison with an error."""
+    table = "keys: int64[5]\nc: float32[5, 2]\nk: float32[3, 2]\no = aten.sort.stable(keys, stable=True)\n"
+    table += "p = getitem(o, 1)\nt = slice(p, 0, 0, 3)\n"
+    ours = table + "a = index(c, [t])\nb = add(k, a)\ny0 = sub(b, a)\n-> y=y0"
+    theirs = table + "w = aten.index_put.default(c, [t], k)\ny0 = index(w, [t])\n-> y=y0"
+    found = compared(job(tmp_path, ours, theirs, "keys c k"))
+    assert found.verdict is tt.Verdict.UNKNOWN
+    assert 'x0 = "int64[5]"' in " ".join(found.notes)

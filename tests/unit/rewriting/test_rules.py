@@ -136,6 +136,17 @@ def test_conditions_that_drawing_misses_are_solved(tmp_path: Path, holds: str, w
     assert wanted in evidence_of(rule(tmp_path, f"[rules.one]\n{text}"), Limits(), Effort()).text
 
 
+def test_a_condition_about_integers(tmp_path: Path) -> None:
+    """What is added by a table is read back by it only if no entry comes twice."""
+    text = '[rules.one]\ninputs = { t = "int64[3]", c = "float32[5, 2]", k = "float32[3, 2]" }\nright = "k * 1"\n'
+    added = "aten.index_select.default(aten.index_add.default(0 * c, 0, t, k), 0, "
+    pairs = "aten.eq.Tensor(aten.unsqueeze.default(t, 0), aten.unsqueeze.default(t, 1))"
+    holds = f'holds = "aten.sum.dim_IntList({pairs}, [0]) == 1"\n'
+    right, wrong = (f'{text}left = "{added}{place})"\n' for place in ("t", "aten.flip.default(t, [0])"))
+    assert standing(rule(tmp_path, right + holds)) in (Standing.PROVED, Standing.TESTED)  # z3, where it is installed
+    assert [standing(rule(tmp_path, one)) for one in (right, wrong + holds)] == [Standing.REFUTED] * 2
+
+
 def test_z3_proves_what_forms_do_not_show(tmp_path: Path) -> None:
     pytest.importorskip("z3")
     text = ONE + 'left = "aten.where.self(x * x > 4, y, x)"\n'

@@ -107,7 +107,7 @@ def _rows(
     rank = 4 if of_queries is None else 3
     if not query.rank == key.rank == value.rank == rank or key.shape[:-1] != value.shape[:-1]:
         raise ShapeProblem(f"queries {query.type}, keys {key.type} and values {value.type} of rank {rank}")
-    heads = (_heads_first(b, x) for x in (query, key, value))
+    heads = (_heads_first(b, query), _heads_first(b, key), _heads_first(b, value))
     if of_queries is None or of_keys is None:
         size, others = query.shape[1], key.shape[1]
         ahead = _aligned(b, b.add(b.iota(size), b.full((size,), others - size, DType.INT64)), b.iota(others))
