@@ -210,7 +210,6 @@ class _LookedUp(Rebuild):
         return add(store, u, scale(v, -1))
 
     def _digits(self, difference: Polynomial) -> tuple[Polynomial, Polynomial] | None:
-<<<<<<< HEAD
         """``a`` and ``r`` of ``g a + r``, where ``a`` is made of places in orders and ``|r| < g``: since r is a
         multiple of g only if it is 0, the sum is 0 exactly where both are (a slot of a cache is a block and a place in
         it)."""
