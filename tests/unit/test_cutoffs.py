@@ -152,7 +152,6 @@ ALLOWED: dict[str, str] = {
     "comparison/softplus.py: _LEAST": MEANING,
     "comparison/written_masks.py: _ELEMENTS": LARGE,
     "comparison/written_masks.py: _MANY": WAY,
-    "fuzz/draft.py: range(4)": DRAWN,
     "fuzz/draft.py: range(8)": DRAWN,
     "fuzz/models.py: _TRIES": DRAWN,
     "ir/runs.py: _GRAM": MEANING,
