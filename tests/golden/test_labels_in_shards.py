@@ -111,12 +111,3 @@ def test_ranges_of_one_number_that_differ() -> None:
     whole = lambda x, k: x * 1  # noqa: E731 - from 0 on; the other one from 1 on
     assert _verdict(whole, lambda x, k: torch.cat([x[:k], x[k:]]), x, 3, **sizes) is Verdict.PROVED
     assert _verdict(whole, lambda x, k: torch.cat([x[k:], x[:k]]), x, 3, **sizes) is Verdict.REFUTED
-
-
-def test_counts_of_a_known_length() -> None:
-    hot, one = torch.nn.functional.one_hot, torch.zeros(6, dtype=torch.int64)
-    count = lambda i: torch.bincount(i, minlength=4)  # noqa: E731
-    assert _verdict(lambda i: hot(i, 4).sum(0), count, one) is Verdict.PROVED
-    assert _verdict(lambda i: hot(i, 4).sum(0), lambda i: count((i + 1) % 4), one) is Verdict.REFUTED
-    # a specification without an index says nothing of how large they are: the implementation has to
-    assert _verdict(lambda i: (i[:, None] == torch.arange(4)).sum(0), count, one) is not Verdict.PROVED

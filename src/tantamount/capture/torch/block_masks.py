@@ -3,14 +3,17 @@
 PyTorch's definition, which is what eager runs and what is captured, asks the function everywhere and knows nothing of
 blocks; its kernels leave out the blocks that are not listed. Both agree if every position that the function keeps lies
 in one listed block, every block is listed once at most, and the function keeps all of a block that is listed as full.
-PyTorch makes such blocks itself (``create_block_mask``). Any other mask is checked where its numbers are known, or
-refused.
+PyTorch makes such blocks itself (``create_block_mask``), of what the function says then, for the batches and heads that
+it is told: where a program makes a mask, that the function says the same where the mask is used, for every batch and
+head of the queries, is an assertion of the program, with an obligation like any other. Any other mask is checked where
+its numbers are known, or refused.
 """
 
 # pyright: basic
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -23,46 +26,85 @@ from tantamount.errors import UserError
 __all__ = ["BlockMasks"]
 
 _MOST = 1 << 24  # positions of a mask that is checked
-_PROMISES = ("ROWS_GUARANTEED_SAFE", "BLOCKS_ARE_CONTIGUOUS")  # options that change results where they are not true
+_PROMISES = frozenset({"ROWS_GUARANTEED_SAFE", "BLOCKS_ARE_CONTIGUOUS", "WRITE_DQ"})  # wrong ones change results
+_PASSES = ("fwd_", "bwd_")
+
+
+@dataclass(frozen=True)
+class _Made:
+    """A mask that was made while a program is captured: its parts, and what its function said of every position."""
+
+    parts: tuple[tuple[Any, ...], list[int]]
+    sizes: tuple[int, ...]
+    kept: Tensor | None  # all
 
 
 class BlockMasks:
     """The block masks that PyTorch makes of functions while a program is captured, and the check of all others."""
 
     def __init__(self) -> None:
-        self._made: dict[
-            int, tuple[tuple[Any, ...], list[int]]
-        ] = {}  # by the identity of a tensor that is kept with them
+        self._made: dict[int, _Made] = {}  # by the identity of a tensor that is kept with them
 
     def recorded(self, make: Callable[..., Any]) -> Callable[..., Any]:
-        """A function of PyTorch's that makes block masks; what it makes is known to fit."""
+        """A function of PyTorch's that makes block masks."""
+        everything = make.__name__ == "_create_empty_block_mask"
 
         def made(*args: Any, **kwargs: Any) -> Any:
             found = make(*args, **kwargs)
-            self._made[id(found.kv_indices)] = _parts(found.as_tuple())
+            kept = None if everything else _kept(found.mask_mod, tuple(found.shape), found.kv_indices.device)
+            self._made[id(found.kv_indices)] = _Made(_parts(found.as_tuple()), tuple(found.shape), kept)
             return found
 
         return made
 
     def check(self, query: Tensor, key: Tensor, mask: tuple[Any, ...], options: Mapping[str, Any]) -> None:
-        """Raise :class:`UserError` for a mask whose blocks are not known to be those of its function."""
-        promised = [name for name in _PROMISES if options.get(name)]
-        if promised:
-            raise _refused(f"the kernel option {promised[0]}", "attention without promises about its mask")
+        """Raise :class:`UserError` for a mask whose blocks are not known to be those of its function, or record that
+        they are as an assertion."""
+        _check_options(options)
         made, parts = self._made.get(id(mask[3])), _parts(mask)
-        if made is not None and all(a is b for a, b in zip(made[0], parts[0], strict=True)) and made[1] == parts[1]:
-            return
         sizes = query.shape[0], query.shape[1], query.shape[2], key.shape[2]
+        if made is not None and _same(made.parts, parts):
+            if made.kept is None:
+                return
+            wide = all(own in (1, wanted) for own, wanted in zip(made.sizes[:2], sizes[:2], strict=True))
+            if made.sizes[2:] != sizes[2:] or not wide:
+                raise _refused(f"a block mask for {made.sizes}", f"one for {sizes}, as the queries and keys are")
+            agree = made.kept == _kept(mask[-1], sizes, made.kept.device)
+            torch._assert_async(agree.all(), "the blocks of a mask are those of its function where it is used")
+            return
         with _disable_current_modes():
             problem = _problem(sizes, mask)
         if problem:
             raise _refused(f"a block mask {problem}", "a block mask of its function")
 
 
+def _kept(function: Any, sizes: tuple[int, ...], device: torch.device) -> Tensor:
+    """What the function of a mask says of every position."""
+    from torch.nn.attention.flex_attention import create_mask
+
+    return create_mask(function, *sizes, device=str(device))
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    """Refuse options of kernels that are more than how they are run: promises, and what PyTorch does not document."""
+    from torch.nn.attention.flex_attention import FlexKernelOptions
+
+    known = frozenset(FlexKernelOptions.__annotations__) - _PROMISES
+    for name, value in options.items():
+        plain = next((name.removeprefix(prefix) for prefix in _PASSES if name.startswith(prefix)), name)
+        if value is not None and plain not in known and not (plain in _PROMISES and value is False):
+            raise _refused(f"the kernel option {name}", "attention without promises about its mask")
+
+
+def _same(first: tuple[tuple[Any, ...], list[int]], second: tuple[tuple[Any, ...], list[int]]) -> bool:
+    """True if two masks have the same tensors, written to as often, the same sizes and the same function."""
+    pairs = zip(first[0], second[0], strict=True)
+    return first[1] == second[1] and all(a is b or (type(a) is type(b) is int and a == b) for a, b in pairs)
+
+
 def _parts(mask: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[int]]:
-    """The tensors that list blocks with the function of a mask, and how often each tensor was written to."""
-    parts = (*mask[2:10], mask[-1])
-    return parts, [part._version for part in parts if isinstance(part, Tensor)]
+    """What a mask consists of, and how often each tensor was written to."""
+    return mask, [part._version for part in mask if isinstance(part, Tensor)]
 
 
 def _refused(found: str, needed: str) -> UserError:
@@ -79,10 +121,8 @@ def _problem(sizes: tuple[int, ...], mask: tuple[Any, ...]) -> str:
         return "whose blocks are computed while it is captured, and not by create_block_mask"
     if sizes[0] * sizes[1] * sizes[2] * sizes[3] > _MOST:
         return f"of more than {_MOST} positions that create_block_mask did not make while it was captured"
-    from torch.nn.attention.flex_attention import create_mask
-
     try:
-        kept = create_mask(mask[-1], *sizes, device="cpu")
+        kept = _kept(mask[-1], sizes, torch.device("cpu"))
     except Exception as problem:  # whatever the function of a user does when it is called beside the program
         return f"whose function cannot be called by itself ({str(problem).splitlines()[0][:80]})"
     if isinstance(kept, FakeTensor):
