@@ -263,19 +263,25 @@ def test_grouped_product() -> None:
 
 
 def seen(queries: tuple[int, ...], keys: tuple[int, ...], causal: bool, left: int, right: int) -> Any:
-    """Which keys every query of sequences of these lengths sees, written out."""
-    mask = np.zeros((sum(queries), sum(keys)), bool)
+    """Which keys every query of sequences of these lengths sees, as the kernels' C++ says it step by step."""
+    longest, mask = max(keys), np.zeros((sum(queries), sum(keys)), bool)
+    left, right = (-1 if width >= longest else width for width in (left, right))
+    right = 0 if causal else right
+    local = (left >= 0 or right >= 0) and not (left < 0 and right == 0)
+    before, after = (longest if local and width < 0 else width for width in (left, right))
     for n, (many, others) in enumerate(zip(queries, keys, strict=True)):
         for i in range(many):
             for j in range(others):
                 place = i + others - many
-                near = (left < 0 or j >= place - left) and (j <= place if causal else right < 0 or j <= place + right)
+                near = place - before <= j <= place + after if local else right < 0 or j <= place
                 mask[sum(queries[:n]) + i, sum(keys[:n]) + j] = near
     return torch.tensor(mask)
 
 
 @pytest.mark.parametrize(
-    ("queries", "keys"), [((3, 5), (3, 5)), ((3, 0, 2), (4, 2, 1)), ((1, 4), (6, 2))], ids=["alike", "empty", "more"]
+    ("queries", "keys"),
+    [((3, 5), (3, 5)), ((3, 0, 2), (4, 2, 1)), ((1, 4), (6, 2)), ((7, 4), (2, 2))],
+    ids=["alike", "empty", "more", "fewer"],
 )
 def test_attention_within_sequences(queries: tuple[int, ...], keys: tuple[int, ...]) -> None:
     """Causal masks and windows are aligned with the last key of a sequence; groups of heads; gradients of both."""
@@ -284,6 +290,7 @@ def test_attention_within_sequences(queries: tuple[int, ...], keys: tuple[int, .
     grad, starts = generator.standard_normal(q.shape), [np.cumsum([0, *lengths]) for lengths in (queries, keys)]
     longest = max(queries), max(keys)
     windows = [(False, -1, -1), (True, -1, -1), (False, -1, 0), (False, 2, 0), (False, 1, 1), (True, 2, 5)]
+    windows += [(False, 1, -1), (False, -1, 2), (False, 0, 9), (True, 9, -1)]
     for causal, left, right in windows:
         leaves = [torch.tensor(x.swapaxes(0, 1), requires_grad=True) for x in (q, k, v)]
         mask = seen(queries, keys, causal, left, right)

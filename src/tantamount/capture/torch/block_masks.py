@@ -26,15 +26,18 @@ from tantamount.errors import UserError
 __all__ = ["BlockMasks"]
 
 _MOST = 1 << 24  # positions of a mask that is checked
-_PROMISES = frozenset({"ROWS_GUARANTEED_SAFE", "BLOCKS_ARE_CONTIGUOUS", "WRITE_DQ"})  # wrong ones change results
+_PROMISES = {"ROWS_GUARANTEED_SAFE": False, "BLOCKS_ARE_CONTIGUOUS": False, "WRITE_DQ": True}  # others change results
+_ITS_OWN = frozenset({"OUTPUT_LOGSUMEXP", "OUTPUT_MAX"})  # PyTorch sets them, whatever they were
 _PASSES = ("fwd_", "bwd_")
 
 
 @dataclass(frozen=True)
 class _Made:
-    """A mask that was made while a program is captured: its parts, and what its function said of every position."""
+    """A mask that was made while a program is captured: its parts, what they held, and what its function said of every
+    position."""
 
     parts: tuple[tuple[Any, ...], list[int]]
+    held: tuple[Tensor, ...]
     sizes: tuple[int, ...]
     kept: Tensor | None  # all
 
@@ -52,7 +55,9 @@ class BlockMasks:
         def made(*args: Any, **kwargs: Any) -> Any:
             found = make(*args, **kwargs)
             kept = None if everything else _kept(found.mask_mod, tuple(found.shape), found.kv_indices.device)
-            self._made[id(found.kv_indices)] = _Made(_parts(found.as_tuple()), tuple(found.shape), kept)
+            parts = _parts(found.as_tuple())
+            held = tuple(part.clone() for part in parts[0] if isinstance(part, Tensor))
+            self._made[id(found.kv_indices)] = _Made(parts, held, tuple(found.shape), kept)
             return found
 
         return made
@@ -64,6 +69,9 @@ class BlockMasks:
         made, parts = self._made.get(id(mask[3])), _parts(mask)
         sizes = query.shape[0], query.shape[1], query.shape[2], key.shape[2]
         if made is not None and _same(made.parts, parts):
+            now = [part for part in parts[0] if isinstance(part, Tensor)]
+            agree = torch.stack([(a == b).all() for a, b in zip(made.held, now, strict=True)]).all()
+            torch._assert_async(agree, "the blocks of a mask are those that it was made with")  # not so by ``.data``
             if made.kept is None:
                 return
             wide = all(own in (1, wanted) for own, wanted in zip(made.sizes[:2], sizes[:2], strict=True))
@@ -89,10 +97,10 @@ def _check_options(options: Mapping[str, Any]) -> None:
     """Refuse options of kernels that are more than how they are run: promises, and what PyTorch does not document."""
     from torch.nn.attention.flex_attention import FlexKernelOptions
 
-    known = frozenset(FlexKernelOptions.__annotations__) - _PROMISES
+    known = _ITS_OWN.union(FlexKernelOptions.__annotations__) - _PROMISES.keys()
     for name, value in options.items():
         plain = next((name.removeprefix(prefix) for prefix in _PASSES if name.startswith(prefix)), name)
-        if value is not None and plain not in known and not (plain in _PROMISES and value is False):
+        if value is not None and plain not in known and value is not _PROMISES.get(plain):
             raise _refused(f"the kernel option {name}", "attention without promises about its mask")
 
 

@@ -30,13 +30,16 @@ class _Window:
     right: int | None
 
 
-def _window(is_causal: bool, left: int | None, right: int | None) -> _Window:
-    """Negative numbers are no bound, and a causal mask is one of 0 on the right, whatever is given there."""
-    return _Window(_bound(left), 0 if is_causal else _bound(right))
+def _window(is_causal: bool, left: int | None, right: int | None, longest: int) -> _Window:
+    """Numbers that are negative, or not below the greatest number of keys, are no bound; a causal mask is one of 0 on the
+    right, whatever is given there. Where there is a bound on the left alone, kernels put that number on the right, which
+    tells where queries are more than keys."""
+    before, after = _bound(left, longest), 0 if is_causal else _bound(right, longest)
+    return _Window(before, longest if after is None and before is not None else after)
 
 
-def _bound(width: int | None) -> int | None:
-    return width if width is not None and width >= 0 else None
+def _bound(width: int | None, longest: int) -> int | None:
+    return width if width is not None and 0 <= width < longest else None
 
 
 def _seen(b: Builder, ahead: Tensor, window: _Window) -> Tensor | None:
@@ -98,7 +101,7 @@ def _rows(
     value: Tensor,
     starts: tuple[Tensor | None, Tensor | None],
     longest: tuple[int, int],
-    window: _Window,
+    sides: tuple[bool, int | None, int | None],
 ) -> _Rows:
     """The operands of the kernels as ours: (batch, length, heads, size), or (rows, heads, size) of sequences."""
     of_queries, of_keys = starts
@@ -108,6 +111,7 @@ def _rows(
     if not query.rank == key.rank == value.rank == rank or key.shape[:-1] != value.shape[:-1]:
         raise ShapeProblem(f"queries {query.type}, keys {key.type} and values {value.type} of rank {rank}")
     heads = (_heads_first(b, query), _heads_first(b, key), _heads_first(b, value))
+    window = _window(*sides, longest[1] if of_keys is not None else key.shape[1])
     if of_queries is None or of_keys is None:
         size, others = query.shape[1], key.shape[1]
         ahead = _aligned(b, b.add(b.iota(size), b.full((size,), others - size, DType.INT64)), b.iota(others))
@@ -177,8 +181,8 @@ def flash_attention_forward(
     _require_no(seqused_k=seqused_k, alibi_slopes=alibi_slopes, block_table=block_table)
     if dropout_p or return_debug_mask:
         raise ShapeProblem("attention with dropout in this kernel" if dropout_p else "return_debug_mask = True")
-    window = _window(is_causal, window_size_left, window_size_right)
-    rows = _rows(b, query, key, value, (cum_seq_q, cum_seq_k), (max_q, max_k), window)
+    sides = is_causal, window_size_left, window_size_right
+    rows = _rows(b, query, key, value, (cum_seq_q, cum_seq_k), (max_q, max_k), sides)
     return (*_forward(b, rows, scale), b.unknown((2,), DType.UINT64), b.unknown((), DType.UINT64), None)
 
 
@@ -207,8 +211,8 @@ def flash_attention_backward(
     """the gradients of query, key and value within sequences, with the weights exp(scale * query key^T - logsumexp)"""
     if dropout_p:  # without it the random numbers' state has no effect
         raise ShapeProblem("the gradient of attention with dropout in this kernel")
-    window = _window(is_causal, window_size_left, window_size_right)
-    rows = _rows(b, query, key, value, (cum_seq_q, cum_seq_k), (max_q, max_k), window)
+    sides = is_causal, window_size_left, window_size_right
+    rows = _rows(b, query, key, value, (cum_seq_q, cum_seq_k), (max_q, max_k), sides)
     return _backward(b, rows, grad_out, out, logsumexp, scale)
 
 
@@ -245,7 +249,8 @@ def varlen_attention(
     _require_no(seqused_k=seqused_k, block_table=block_table)  # num_splits: in how many pieces the keys are read
     if query.rank == key.rank == 3 and query.shape[1] != key.shape[1] and not enable_gqa:
         raise ShapeProblem(f"{query.shape[1]} heads of queries and {key.shape[1]} of keys without enable_gqa")
-    rows = _rows(b, query, key, value, (cu_seq_q, cu_seq_k), (max_q, max_k), _window(is_causal, *_two(window_size)))
+    sides = is_causal, *_two(window_size)
+    rows = _rows(b, query, key, value, (cu_seq_q, cu_seq_k), (max_q, max_k), sides)
     return (*_forward(b, rows, scale), b.unknown((2,), DType.UINT64))
 
 
@@ -269,5 +274,6 @@ def varlen_attention_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """the gradients of query, key and value within sequences, with the weights exp(scale * query key^T - lse)"""
     # there is no dropout, so that the random numbers' state has no effect
-    rows = _rows(b, query, key, value, (cu_seq_q, cu_seq_k), (max_q, max_k), _window(is_causal, *_two(window_size)))
+    sides = is_causal, *_two(window_size)
+    rows = _rows(b, query, key, value, (cu_seq_q, cu_seq_k), (max_q, max_k), sides)
     return _backward(b, rows, grad_out, out, lse, scale)
