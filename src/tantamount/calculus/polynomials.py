@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from math import isqrt, prod
-from typing import Any
 
 from tantamount.calculus.affine import Coordinate, Index, content, coordinate, variable
 from tantamount.calculus.atoms import Store, ValueFacts
@@ -20,7 +19,6 @@ from tantamount.calculus.products import (
     is_integer,
     is_nonnegative,
     is_positive,
-    is_symbolic_number,
     known_nonnegative,
     leading_sign,
     monomial,
@@ -115,8 +113,6 @@ def polynomial(store: Store, terms: Iterable[Term], box: Ranges = None) -> Polyn
             total.pop(m, None)
     if affine:
         _normalise_affine(total)
-    if len(total) > 1 and any(m and m[0].atom == IOTA for m in total):
-        _add_sizes(total)
     if len(total) > 1:
         _merge_partial_sums(store, total, box)
         collapsed = _collapsed(store, total)
@@ -124,28 +120,6 @@ def polynomial(store: Store, terms: Iterable[Term], box: Ranges = None) -> Polyn
             store.fired["fractions"] += 1
             return polynomial(store, collapsed, box)
     return tuple(sorted((Term(m, exact(c)) for m, c in total.items()), key=term_key))
-
-
-def _add_sizes(total: dict[Monomial, Rational]) -> None:
-    """``K x + x = (K + 1) x``: terms that differ in factors that are symbolic sizes, as one with their sum."""
-    alike: dict[Monomial, list[tuple[Monomial, Any]]] = {}
-    for m, c in total.items():
-        numbers = [f for f in m if is_symbolic_number(f) and isinstance(f.exponent, int) and f.exponent > 0]
-        rest = tuple(f for f in m if f not in numbers)
-        if rest:
-            size = prod((f.at[0].offset ** f.exponent for f in numbers), start=c)
-            alike.setdefault(rest, []).append((m, size))
-    for rest, found in alike.items():
-        if len(found) < 2:
-            continue
-        for m, _ in found:
-            del total[m]
-        whole: Any = sum(size for _, size in found)
-        if is_size(whole):
-            sizes, number = size_term([(whole, 1)])
-            total[tuple(sorted((*sizes, *rest)))] = number
-        elif whole:
-            total[rest] = whole
 
 
 def _collapsed(store: Store, total: Mapping[Monomial, Rational]) -> list[Term] | None:

@@ -81,7 +81,7 @@ def _found(
             repair, told = found, replace(said, hint=NO_HINT)  # nothing was made right: no hint
         if told is not None and told.sure:
             break
-    if repair is not None and told is not None and repair.of_input:
+    if repair is not None and told is not None and repair.of_input and repair.right:  # else another output stays wrong
         relation = relation_that_proves(repair.matches, repair.edit, repair.repaired, proof.options.silent())
         if relation:
             text = f"it would be proved if {told.specification} were {relation}"

@@ -18,7 +18,7 @@ import numpy as np
 from tantamount.correspond.values import close
 from tantamount.errors import TantamountError, Unsupported
 from tantamount.execution.arrays import Comparison, comparisons
-from tantamount.execution.plans import Given, Leaves, Plan, Scale, draw, given
+from tantamount.execution.plans import Given, Leaves, Plan, given
 from tantamount.ir.graph import Graph, Node, references
 from tantamount.ir.job import Job
 from tantamount.ir.relation import rank_tensors
@@ -31,14 +31,12 @@ from tantamount.proof.outputs import output_node
 from tantamount.semantics.interpret import Evaluation, constant_of, input_tensors, interpret
 from tantamount.semantics.reference import Array, Reference
 
-__all__ = ["Changes", "Place", "Replay", "clearer", "differing", "typed"]
+__all__ = ["Changes", "Place", "Replay", "differing", "typed"]
 
 Place = tuple[int, str]  # a rank and the name of a node of its graph
 Changes = Mapping[Place, Array]
 
 _ELEMENTS = 20_000  # that count as much as one node
-_NEAR_ZERO = Scale(1e-3)  # there an epsilon does much
-_CLEAR = 1e-4  # how far outputs must differ, relative to them, that it shows where it begins
 _RELATIVE = 1e-7  # of the largest element: what two ways of computing one number may differ by
 
 
@@ -405,24 +403,6 @@ def _closure(places: Iterable[Place], edges: Mapping[Place, tuple[Place, ...]]) 
 def typed(value: Array, like: Tensor) -> Tensor:
     """A tensor of the element type of another."""
     return Tensor(value.shape[:-1] if like.dtype.is_complex else value.shape, like.dtype, value)
-
-
-def clearer(
-    plan: Plan, names: Sequence[str], replay: Replay, wrong: dict[str, int], scale: Scale, seed: int
-) -> tuple[Replay, dict[str, int], Scale]:
-    """The same, or what numbers near zero give, if the outputs ``names`` differ more of these: a difference that is
-    hardly larger than that by which equal tensors may differ shows somewhere, and not where it begins."""
-    try:
-        before = replay.apart([name for name in names if wrong[name]])
-        if before >= _CLEAR or scale == _NEAR_ZERO:
-            return replay, wrong, scale
-        other = Replay(plan, draw(plan, seed, _NEAR_ZERO), seed)
-        found = dict(other.wrong(names))
-        if any(found.values()) and other.apart([name for name in names if found[name]]) > before:
-            return other, found, _NEAR_ZERO
-    except TantamountError:
-        pass
-    return replay, wrong, scale
 
 
 def differing(wanted: Array, found: Array) -> int:

@@ -33,7 +33,7 @@ from tantamount.semantics.reference import Array
 
 __all__ = ["Repair", "find_repairs"]
 
-_NEAR = 20  # places of every rank below a change that say whether it helps; the outputs say it anyway
+_NEAR = 48  # places of every rank below a change that say whether it helps; the outputs say it anyway
 
 _FIRST_SEED = 11
 _SCALES = (

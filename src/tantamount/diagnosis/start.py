@@ -9,7 +9,7 @@ from functools import cached_property
 from tantamount.diagnosis.classes import Class
 from tantamount.diagnosis.dependence import Dependence, dependence
 from tantamount.diagnosis.locate import Location, locate
-from tantamount.diagnosis.replay import Place, Replay, clearer
+from tantamount.diagnosis.replay import Place, Replay
 from tantamount.diagnosis.value_matches import ValueMatches
 from tantamount.errors import TantamountError
 from tantamount.execution.plans import Plan, Scale, draw
@@ -84,7 +84,6 @@ def start_on(
         except TantamountError:
             continue
         if any(wrong.values()):
-            replay, wrong, scale = clearer(plan, names, replay, wrong, scale, seed)
             first = _nearest_output(replay, [name for name in names if wrong[name]])
             return Start(ValueMatches(replay, first), wrong, scale, _right(replay, every, wrong))
     return None

@@ -216,7 +216,7 @@ class Words(Values):
             head = f"{self.impl(written)} is {shown(old)} where {number(new)} is needed, in {self.impl(reader)}"
             why = self._ranks(Fraction(str(new)) / Fraction(str(old))) if old and new else ""
             head += f": {why}" if why else ""
-            hint = Hint(f"{number(new)} instead of {shown(old)} in {written[1]}", lines)
+            hint = Hint(f"{number(new)} instead of {shown(old)} in {written[1]}{ranks(self.matches, self.edit)}", lines)
             self.place = reader
             spec = self.counterpart()
             self.place = written
@@ -235,6 +235,7 @@ class Words(Values):
                 ratio = 1 / ratio
             head += f": the result is {times(1 / ratio)}"
             rest = self._ranks(ratio)
+        where = ranks(self.matches, self.edit)
         if self.edit.number in self.matches.literals(node.target, self.edit.slot):
             rest += (
                 f"; the specification has {number(new)} there" if rest else f"the specification has {number(new)} there"
@@ -243,7 +244,7 @@ class Words(Values):
             "factor" if scales else "attribute",
             head,
             rest,
-            Hint(f"{number(new)} instead of {shown(old)} in {self.place[1]}{self._others()}", lines),
+            Hint(f"{number(new)} instead of {shown(old)} in {self.place[1]}{self._others()}{where}", lines),
             self.counterpart(),
         )
 

@@ -31,9 +31,9 @@ class _Window:
 
 
 def _window(is_causal: bool, left: int | None, right: int | None, longest: int) -> _Window:
-    """Numbers that are negative, or not below the greatest number of keys, are no bound; a causal mask is one of 0 on the
-    right, whatever is given there. Where there is a bound on the left alone, kernels put that number on the right, which
-    tells where queries are more than keys."""
+    """Numbers that are negative, or not below the greatest number of keys, are no bound; a causal mask is one of 0 on
+    the right, whatever is given there. Where there is a bound on the left alone, kernels put that number on the right,
+    which tells where queries are more than keys."""
     before, after = _bound(left, longest), 0 if is_causal else _bound(right, longest)
     return _Window(before, longest if after is None and before is not None else after)
 
