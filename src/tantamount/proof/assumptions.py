@@ -23,6 +23,7 @@ from tantamount.ops.given_indices import assumed_from_start
 from tantamount.ops.widths import assumed_sentences
 from tantamount.proof.inputs import Inputs
 from tantamount.proof.run import RanksRun, SpecificationRun
+from tantamount.sizes.symbolic import is_size
 from tantamount.verdict import Assumption
 
 __all__ = [
@@ -175,7 +176,7 @@ def always_stops(store: Store, job: Job, specification: SpecificationRun) -> str
     for trace in specification.traces:
         for value, size, _ in trace.indices:
             number = sole_number(value)
-            if number is not None and not 0 <= number < size:
+            if number is not None and not is_size(size) and not 0 <= number < size:
                 return f"an index is {show_number(number)}, not in 0..{size - 1} ({', '.join(trace.assumed_indices)})"
         for o in trace.obligations:
             if o.kind == "divisor" and _breaks_somewhere(store, o):
@@ -194,8 +195,8 @@ def _breach(graph: Graph, o: Obligation) -> str:
 
 def _breaks_somewhere(store: Store, o: Obligation) -> bool:
     """True if the condition at which an obligation breaks is known to be 1 at one of its places."""
-    if not all(low < high for low, high in o.box):
-        return False
+    if any(is_size(low) or is_size(high) or low >= high for low, high in o.box):
+        return False  # what holds for some sizes only is not asked: to ask would make it a condition on them
     places = _places(store, o) or [o.box]
     return any(isinstance(equal_polynomials(store, refresh(store, o.value), ONE, p), Equal) for p in places)
 

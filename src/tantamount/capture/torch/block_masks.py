@@ -25,6 +25,7 @@ from tantamount.errors import UserError
 
 __all__ = ["BlockMasks"]
 
+_assert = torch.ops.aten._assert_async.msg
 _MOST = 1 << 24  # positions of a mask that is checked
 _PROMISES = {"ROWS_GUARANTEED_SAFE": False, "BLOCKS_ARE_CONTIGUOUS": False, "WRITE_DQ": True}  # others change results
 _ITS_OWN = frozenset({"OUTPUT_LOGSUMEXP", "OUTPUT_MAX"})  # PyTorch sets them, whatever they were
@@ -71,14 +72,18 @@ class BlockMasks:
         if made is not None and _same(made.parts, parts):
             now = [part for part in parts[0] if isinstance(part, Tensor)]
             agree = torch.stack([(a == b).all() for a, b in zip(made.held, now, strict=True)]).all()
-            torch._assert_async(agree, "the blocks of a mask are those that it was made with")  # not so by ``.data``
+            torch.ops.aten._assert_async.msg(
+                agree, "the blocks of a mask are those that it was made with"
+            )  # not so by ``.data``
             if made.kept is None:
                 return
             wide = all(own in (1, wanted) for own, wanted in zip(made.sizes[:2], sizes[:2], strict=True))
             if made.sizes[2:] != sizes[2:] or not wide:
                 raise _refused(f"a block mask for {made.sizes}", f"one for {sizes}, as the queries and keys are")
             agree = made.kept == _kept(mask[-1], sizes, made.kept.device)
-            torch._assert_async(agree.all(), "the blocks of a mask are those of its function where it is used")
+            torch.ops.aten._assert_async.msg(
+                agree.all(), "the blocks of a mask are those of its function where it is used"
+            )
             return
         with _disable_current_modes():
             problem = _problem(sizes, mask)
@@ -87,7 +92,7 @@ class BlockMasks:
 
 
 def _kept(function: Any, sizes: tuple[int, ...], device: torch.device) -> Tensor:
-    """What the function of a mask says of every position."""
+    """The answer of the function of a mask at every position."""
     from torch.nn.attention.flex_attention import create_mask
 
     return create_mask(function, *sizes, device=str(device))
@@ -111,7 +116,7 @@ def _same(first: tuple[tuple[Any, ...], list[int]], second: tuple[tuple[Any, ...
 
 
 def _parts(mask: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[int]]:
-    """What a mask consists of, and how often each tensor was written to."""
+    """All that a mask consists of, and how often each tensor of it was written to."""
     return mask, [part._version for part in mask if isinstance(part, Tensor)]
 
 

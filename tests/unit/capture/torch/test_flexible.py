@@ -118,6 +118,43 @@ def test_blocks_that_kernels_skip_are_those_of_the_function_that_is_captured() -
         tt.capture(lambda q, k, v: flex_attention(q, k, v, kernel_options={"ROWS_GUARANTEED_SAFE": True}), QKV)
 
 
+def test_masks_that_a_program_makes_of_something_else() -> None:
+    """Blocks are made of what the function says then, for one head: compiled, these programs are up to 2.5 apart from
+    eager. All were PROVED to be what eager computes."""
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    def made(function: Any, heads: int | None = None) -> Any:
+        return create_block_mask(function, None, heads, 4, 4, device="cpu", BLOCK_SIZE=2)
+
+    def by_head(b: Any, h: Any, i: Any, j: Any) -> Any:
+        return (i >= j) | (h == 1)
+
+    def later(change: Callable[[Any, Any], None]) -> Callable[..., Any]:
+        def attend(q: Any, k: Any, v: Any) -> Any:
+            shift, far = torch.zeros((), dtype=torch.int64), [0]
+            mask = made(lambda b, h, i, j: i + shift + far[0] >= j)
+            change((shift, far), mask)
+            return flex_attention(q, k, v, block_mask=mask)
+
+        return attend
+
+    def everywhere(head: bool, shift: int) -> Callable[..., Any]:
+        here, there, heads = torch.arange(4)[:, None], torch.arange(4), torch.arange(2)[:, None, None]
+        seen = (here + shift >= there) | (head & (heads == 1))
+        return lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, attn_mask=seen)
+
+    cases: list[tuple[Callable[..., Any], Callable[..., Any], bool]] = [
+        (lambda q, k, v: flex_attention(q, k, v, block_mask=made(by_head, 2)), everywhere(True, 0), True),
+        (lambda q, k, v: flex_attention(q, k, v, block_mask=made(by_head)), everywhere(True, 0), False),
+        (later(lambda state, mask: None), everywhere(False, 0), True),
+        (later(lambda state, mask: state[0].add_(2)), everywhere(False, 2), False),
+        (later(lambda state, mask: state[1].__setitem__(0, 2)), everywhere(False, 2), False),
+        (later(lambda state, mask: mask.kv_num_blocks.data.zero_()), everywhere(False, 0), False),
+    ]
+    for k, (blocks, plain, right) in enumerate(cases):
+        assert (_verdict(plain, blocks, *QKV) is Verdict.PROVED) is right, k
+
+
 @pytest.mark.parametrize(("shift", "verdict"), [(0, Verdict.PROVED), (1, Verdict.REFUTED)])
 def test_a_block_mask_with_an_infinity_from_a_constant_is_a_causal_mask(shift: int, verdict: Verdict) -> None:
     """The mask's -inf is a recorded tensor without dimensions; it was a tensor of unknown values."""
