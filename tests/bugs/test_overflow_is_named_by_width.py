@@ -54,3 +54,13 @@ def test_types_that_a_file_leaves_out_are_inferred(tmp_path: Path) -> None:
     found = tt.refine(tt.read_job(tmp_path / "job.toml"))
     said = [one.text for one in found.assumptions if one.name == "real-arithmetic"]
     assert said[1:] == ["int64 does not overflow"]
+
+
+def test_what_a_type_does_not_hold_refutes_nothing() -> None:
+    """In eager the factor is 1: that 32 bits do not overflow is assumed, so that there is nothing to compare."""
+
+    def large(x: Tensor) -> Tensor:
+        return x * torch.full((), 2**40 + 1).to(torch.int32)
+
+    first, second = tt.capture(large, (FLOATS,)), tt.capture(lambda x: x * 1, (FLOATS,))
+    assert tt.refine(first, second).verdict is tt.Verdict.UNKNOWN

@@ -21,7 +21,7 @@ from tantamount.execution.arrays import comparisons
 from tantamount.execution.leaves import Leaf, LeafName, Leaves, Pool, Scale, draw_leaves
 from tantamount.ir.graph import Graph
 from tantamount.ir.job import SAME_NAME, Job
-from tantamount.ir.types import Kind, Shape
+from tantamount.ir.types import DType, Kind, Shape
 from tantamount.limits import Limits
 from tantamount.ops.algebra import Law, Number
 from tantamount.ops.functions import Ties
@@ -262,7 +262,20 @@ def _execute(plan: Plan, leaves: Leaves, seed: int, ties: Ties, noise: int, stac
             ties=ties,
             noise=noise,
         )
+    for graph, values in ((job.specification, expected), *zip(job.implementation, actual, strict=True)):
+        _require_held(graph, values)
     return Execution(on.specification, expected, actual)
+
+
+def _require_held(graph: Graph, values: Evaluation) -> None:
+    """Raise :class:`IntegerOverflow` for a number that its type of 32 bits does not hold: that there is none is
+    assumed, and what is found beyond is none of the program's results."""
+    for node in graph.nodes:
+        if node.type is None or node.type.dtype not in (DType.INT32, DType.UINT32):
+            continue
+        value, (low, high) = values.values_by_node.get(node.name), node.type.dtype.bounds
+        if isinstance(value, np.ndarray) and value.size and (value.min() < low or value.max() > high):
+            raise IntegerOverflow(f"{node.name} beyond {node.type.dtype.label}")
 
 
 def _typed(graph: Graph, name: str, value: Array) -> Array:
