@@ -14,6 +14,7 @@ _ELSEWHERE = {
     "jax_shard_map",
     "jax_sharding",
     "megatron_core",
+    "megatron_experts",
     "vllm_llama",
     "symbolic_sizes",
     "test_with_pytest",
