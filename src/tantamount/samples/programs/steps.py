@@ -63,14 +63,19 @@ class Program:
         n = len(self.inputs)
         if tensor < n:
             return Program(self.inputs, ())
+        kept = self.used_by(tensor)
+        number = {old: new for new, old in enumerate([*range(n), *(k for k in kept if k >= n)])}
+        steps = [self.steps[k - n] for k in kept if k >= n]
+        return Program(self.inputs, tuple(replace(s, operands=tuple(number[o] for o in s.operands)) for s in steps))
+
+    def used_by(self, tensor: int) -> list[int]:
+        """The tensors that tensor number ``tensor`` is computed from, and itself, in order."""
+        n = len(self.inputs)
         needed = {tensor}
         for k in range(tensor, n - 1, -1):
             if k in needed:
                 needed.update(self.steps[k - n].operands)
-        kept = sorted(needed)
-        number = {old: new for new, old in enumerate([*range(n), *(k for k in kept if k >= n)])}
-        steps = [self.steps[k - n] for k in kept if k >= n]
-        return Program(self.inputs, tuple(replace(s, operands=tuple(number[o] for o in s.operands)) for s in steps))
+        return sorted(needed)
 
 
 NAMES = list(OPERATORS)
