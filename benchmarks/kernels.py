@@ -14,6 +14,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -96,7 +97,7 @@ def cases() -> Iterator[Case]:
         "F.grouped_mm", "three experts, one idle", lambda a, b, c: F.grouped_mm(a, b, offs=c), (tokens, experts, ends)
     )
     codes = torch.randint(-9, 9, (24, 16), generator=generator, dtype=torch.int8)
-    yield Case("aten._int_mm", "int8", torch._int_mm, (codes, codes[:16, :16].contiguous()))
+    yield Case("aten._int_mm", "int8", torch.ops.aten._int_mm, (codes, codes[:16, :16].contiguous()))
 
 
 HEAD = 32  # the least that vLLM's attention is built for
@@ -128,7 +129,7 @@ def vllm_rows() -> Iterator[str]:
 
 def vllm_cases() -> Iterator[Case]:
     """Calls of vLLM's fused kernels, which write their results."""
-    import vllm._custom_ops as ops
+    ops = import_module("vllm._custom_ops")
 
     generator = torch.Generator().manual_seed(7)
     x, w = torch.randn(6, 64, generator=generator), torch.randn(64, generator=generator)

@@ -62,6 +62,8 @@ def test_rms_norms(shape: tuple[int, ...]) -> None:
             call("_C.rms_norm.default", **wrong, input=x, weight=weight, epsilon=0.1)
     with pytest.raises(UserError, match="written into out"):
         call("_C.rms_norm.default", out=np.zeros(8), input=x, weight=weight, epsilon=0.1)
+    with pytest.raises(UserError, match="out is"):
+        call("_C.rms_norm.default", out=np.zeros(shape, dtype=np.int64), input=x, weight=weight, epsilon=0.1)
     out, total = call("_C.fused_add_rms_norm.default", input=x, residual=residual, weight=weight, epsilon=0.01)
     close(total, torch.tensor(x + residual))
     close(out, normed(torch.tensor(x + residual), torch.tensor(weight), 0.01))

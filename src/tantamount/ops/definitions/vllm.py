@@ -31,6 +31,8 @@ _RESULT = (("out", "result"),)  # the kernels for GPUs, and those for CPUs befor
 @operator("_C.rms_norm.default", category=_VENDOR, mutates=("out",), other_names=_RESULT)
 def rms_norm(b: Builder, out: Tensor, input: Tensor, weight: Tensor | None, epsilon: float) -> Tensor:
     """out := input / sqrt(mean(input^2) + epsilon) * weight, means over the last dimension"""
+    if out.dtype is not input.dtype:
+        raise ShapeProblem(f"the kernel writes elements of {input.type}, out is {out.type}")
     return b.cast(rms_norm_of(b, input, input.shape[-1:], weight, epsilon)[0], out.dtype)
 
 
