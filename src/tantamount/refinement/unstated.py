@@ -1,7 +1,8 @@
 """Programs with random numbers whose job does not say which draws are the same.
 
 Then every draw is its own, and two runs of one program differ. Whether that is meant only the job can say: what differs
-no longer where the k-th draw of a program is the k-th of the other is UNKNOWN, and the report says what to state.
+no longer where the k-th draw of a program is the k-th of the other is UNKNOWN, and the report says what to state. What
+differs even then is told as it does then: equal draws are among those that may happen, and what is left is the mistake.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ __all__ = ["unless_draws_are_unstated"]
 
 _SAY = 'state which draws are the same: [assume] dropout = "same mask", or refine(..., assume={"dropout": "same mask"})'
 
+_EVEN_THEN = "the programs draw random numbers; they differ even where the k-th draws are the same, as is shown here"
+
 
 def unless_draws_are_unstated(job: Job, found: Refinement, again: Callable[[Job], Refinement]) -> Refinement:
     """The answer, but not refuted by draws of which nothing is said. ``again`` answers the job with the assumption."""
@@ -26,6 +29,19 @@ def unless_draws_are_unstated(job: Job, found: Refinement, again: Callable[[Job]
     if stated.verdict is not Verdict.PROVED and not _all_paired(stated):
         return found
     verdicts = {output.name: output.verdict for output in stated.outputs}
+    if (
+        stated.verdict is Verdict.REFUTED
+        and stated.counterexample is not None
+        and stated.mismatch is not None
+        and all(verdicts.get(o.name) is o.verdict for o in found.outputs)
+    ):
+        return replace(
+            found,
+            outputs=stated.outputs,
+            mismatch=stated.mismatch,
+            counterexample=stated.counterexample,
+            notes=(*stated.notes, _EVEN_THEN),
+        )
     outputs = tuple(_unstated(output, verdicts.get(output.name, output.verdict)) for output in found.outputs)
     if outputs == found.outputs:
         return found

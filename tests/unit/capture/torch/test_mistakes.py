@@ -282,7 +282,11 @@ def test_random_numbers_of_which_nothing_is_said() -> None:
     assert found.verdict is tt.Verdict.UNKNOWN
     assert any('{"dropout": "same mask"}' in note for note in found.notes)
     assert tt.refine(noisy, noisy, assume={"dropout": "same mask"}).proved
-    assert tt.refine(noisy, more).verdict is tt.Verdict.REFUTED
+    wrong = tt.refine(noisy, more)
+    assert wrong.verdict is tt.Verdict.REFUTED
+    assert wrong.mismatch is not None
+    assert "multiplies by 2" in wrong.mismatch.headline
+    assert any("differ even where" in note for note in wrong.notes)
 
 
 def test_rows_that_are_sent_by_counts_of_data() -> None:
