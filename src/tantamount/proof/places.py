@@ -12,29 +12,33 @@ from tantamount.ir.runs import Run, runs
 
 __all__ = ["places_of"]
 
+_ALIKE = 0.7  # how much of its operators a piece of another length has in common with those of a run
+
+Cuts = tuple[int, ...]  # positions in a program
+Place = tuple[int, int]  # a position in each
+
 
 def places_of(job: Job) -> list[tuple[int, int]]:
     """The places where both programs are cut: at the pieces of runs that have as many on both sides and look alike, in
     order, and at those of runs of one side between them (gradients that are reduced in the end), where what is before
     and behind looks most alike."""
     ours, theirs = job.specification, job.implementation[0]
-    pairs = [_alike(a, b) for a, b in _paired(ours, runs(ours), theirs, runs(theirs))]
+    pairs = _whole(ours, theirs, _paired(ours, runs(ours), theirs, runs(theirs)))
     out: list[tuple[int, int]] = []
-    before, gap = (0, 0), list[Run]()
-    ends: tuple[Run | None, Run | None] = (None, None)
-    for a, b in [*pairs, ends]:
-        if b is not None and a is None:
+    before, gap = (0, 0), list[tuple[int, ...]]()
+    for a, b in [*pairs, ((), ())]:
+        if b and not a:
             gap.append(b)
             continue
-        after = (len(ours.nodes), len(theirs.nodes)) if a is None or b is None else (a.start, b.start)
+        after = (a[0], b[0]) if a and b else (len(ours.nodes), len(theirs.nodes))
         for alone in gap:
-            at = _split(ours, before[0], after[0], theirs, (before[1], alone.start), (alone.cuts[-1], after[1]))
-            out += [(at, cut) for cut in alone.cuts]
-            before = (at, alone.cuts[-1])
+            at = _split(ours, before[0], after[0], theirs, (before[1], alone[0]), (alone[-1], after[1]))
+            out += [(at, cut) for cut in alone]
+            before = (at, alone[-1])
         gap = []
-        if a is not None and b is not None:
-            out += zip(a.cuts, b.cuts, strict=True)
-            before = (a.cuts[-1], b.cuts[-1])
+        if a and b:
+            out += zip(a, b, strict=True)
+            before = (a[-1], b[-1])
     out = sorted(set(out))
     fits = all(a[1] <= b[1] for a, b in pairwise(out))
     return out if fits and any(a and b for a, b in pairs) else []
@@ -58,7 +62,7 @@ def _split(graph: Graph, start: int, stop: int, other: Graph, before: tuple[int,
 def _paired(
     ours: Graph, first: Sequence[Run], theirs: Graph, second: Sequence[Run]
 ) -> list[tuple[Run | None, Run | None]]:
-    """The runs of both programs in order, those that look most alike in pairs; of what is left the implementation's."""
+    """The runs of both programs in order, those that look most alike in pairs; what is left is alone."""
     left = [_operators(ours, one) for one in first]
     right = [_operators(theirs, one) for one in second]
     best: dict[tuple[int, int], tuple[float, tuple[tuple[int, int], ...]]] = {}
@@ -74,12 +78,13 @@ def _paired(
                 found.append((score + _likeness(left[i - 1], right[j - 1]), (*pairs, (i - 1, j - 1))))
             best[i, j] = max(found)
     out: list[tuple[Run | None, Run | None]] = []
-    j = 0
+    i = j = 0
     for a, b in (*best[len(first), len(second)][1], (len(first), len(second))):
+        out += [(one, None) for one in first[i:a]]
         out += [(None, one) for one in second[j:b]]
         if a < len(first):
             out.append((first[a], second[b]))
-        j = b + 1
+        i, j = a + 1, b + 1
     return out
 
 
@@ -96,6 +101,81 @@ def _alike(a: Run | None, b: Run | None) -> tuple[Run | None, Run | None]:
     first, second = a.in_units(units), b.in_units(units)
     each = max(-(-a.period // first.unit), -(-b.period // second.unit))
     return first.pieces_of(each), second.pieces_of(each)
+
+
+# ---------------------------------------------------------------------------------------------- interrupted runs
+def _whole(ours: Graph, theirs: Graph, pairs: Sequence[tuple[Run | None, Run | None]]) -> list[tuple[Cuts, Cuts]]:
+    """The cuts of pairs of runs, and of what is left of the implementation's. Where runs are left of both programs, a
+    run of the one may be interrupted: a layer that is wrong looks like the others but for a few nodes."""
+    out: list[tuple[Cuts, Cuts]] = []
+    left: list[Run] = []
+    right: list[Run] = []
+    begun = (0, 0)
+    for a, b in [*pairs, (None, None)]:
+        if (a is None) != (b is None):
+            left += [] if a is None else [a]
+            right += [] if b is None else [b]
+            continue
+        ended = (len(ours.nodes), len(theirs.nodes)) if a is None or b is None else (a.start, b.start)
+        found = _interrupted(ours, left, theirs, right, begun, ended)
+        rest = [one.cuts for one in right]
+        if found is not None:
+            rest = [one for one in rest if one[-1] <= found[1][0] or found[1][-1] <= one[0]]
+        before = [one for one in rest if found is None or one[0] < found[1][0]]
+        out += [((), one) for one in before]
+        out += [] if found is None else [found, *(((), one) for one in rest[len(before) :])]
+        left, right = [], []
+        if a is not None and b is not None:
+            one, other = _alike(a, b)
+            out.append((() if one is None else one.cuts, () if other is None else other.cuts))
+            begun = (a.cuts[-1], b.cuts[-1])
+    return out
+
+
+def _interrupted(
+    ours: Graph, left: Sequence[Run], theirs: Graph, right: Sequence[Run], begun: Place, ended: Place
+) -> tuple[Cuts, Cuts] | None:
+    """The cuts of the longest run of either program and of one of the other that looks most like it, whose pieces are
+    fewer: others before and behind them look alike."""
+    alone = [(ours, one, 0) for one in left] + [(theirs, one, 1) for one in right]
+    graph, most, side = max(alone, key=lambda one: one[1].count, default=(ours, None, 0))
+    if most is None or most.period != most.unit:
+        return None
+    other, rest = (theirs, right) if side == 0 else (ours, left)
+    pattern = _operators(graph, most)
+    score, k = max(((_likeness(pattern, _operators(other, one)), k) for k, one in enumerate(rest)), default=(0.0, 0))
+    if score < _ALIKE or rest[k].period != rest[k].unit:
+        return None
+    cuts = _stretched(other, rest[k], most.count, begun[1 - side], ended[1 - side])
+    if cuts is None:
+        return None
+    return (most.cuts, cuts) if side == 0 else (cuts, most.cuts)
+
+
+def _stretched(graph: Graph, run: Run, count: int, begun: int, ended: int) -> Cuts | None:
+    """The cuts of a run with pieces before and behind it that look like its own, until there are so many."""
+    cuts = list(run.cuts)
+    wanted = Counter(node.target for node in graph.nodes[run.start : run.start + run.period])
+    for step in (-1, 1):
+        while len(cuts) - 1 < count:
+            edge = cuts[0] if step < 0 else cuts[-1]
+            length = _next(graph, wanted, run.period, edge, step, edge - begun if step < 0 else ended - edge)
+            if not length:
+                break
+            cuts = [edge - length, *cuts] if step < 0 else [*cuts, edge + length]
+    return tuple(cuts) if len(cuts) - 1 == count else None
+
+
+def _next(graph: Graph, wanted: Counter[str], period: int, edge: int, step: int, room: int) -> int:
+    """The length of the stretch from a position on, forwards or backwards, that looks most like a piece; 0 if none."""
+    best, chosen = _ALIKE, 0
+    found = Counter[str]()
+    for length in range(1, min(room, period + period // 2) + 1):
+        found[graph.nodes[edge + length - 1 if step > 0 else edge - length].target] += 1
+        score = _likeness(found, wanted) if 2 * length >= period else 0.0
+        if (score, -abs(length - period)) > (best, -abs(chosen - period)):
+            best, chosen = score, length
+    return chosen
 
 
 def _operators(graph: Graph, run: Run) -> Counter[str]:
