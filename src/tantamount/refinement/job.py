@@ -19,7 +19,7 @@ from tantamount.proof import Options, Progress, Proof, prove
 from tantamount.proof.assumptions import arithmetic_assumptions
 from tantamount.proof.cuts import Align, Candidates
 from tantamount.proof.inputs import Inputs
-from tantamount.proof.lemmas import InPieces, prove_in_pieces
+from tantamount.proof.lemmas import InPieces, Open, prove_in_pieces
 from tantamount.proof.outputs import PARTLY
 from tantamount.proof.simplified import prove_simplified
 from tantamount.refinement.result import Refinement, accepted, limits_hit, statistics
@@ -167,12 +167,15 @@ def _refine(state: _State, options: Options, doubtful: bool) -> None:
     job, clock = state.job, state.clock
     state.at = "proving it in pieces"
     found = None if doubtful else prove_simplified(job, options)
+    left: list[Open] = []
     if found is None and not doubtful:
         state.forget_pieces()
-        found = prove_in_pieces(job, options)
+        found = prove_in_pieces(job, options, left=left.append)
     if found is not None:
         clock.lap("pieces")
         state.keep_pieces(found)
+        return
+    if left and _refuted_by_one_piece(state, left[0], options):
         return
     state.forget_pieces()
     proof = state.proof = prove(job, options)
@@ -187,6 +190,26 @@ def _refine(state: _State, options: Options, doubtful: bool) -> None:
     state.know(proof, checked)
     if not doubtful or not _open(checked):
         state.assumptions = proof.assumptions()
+
+
+def _refuted_by_one_piece(state: _State, left: Open, options: Options) -> bool:
+    """True if the job is refuted, and one piece of it says why: then all is known that there is to know."""
+    from tantamount.refinement.one_piece import refuted_by_one
+
+    state.clock.lap("pieces")
+    state.at = "looking at the piece that is not proved"
+    before = {output.name: output for output in left.found.outputs}
+    outputs = tuple(before.get(name) or state.unknown(name) for name in state.job.outputs)
+    found = refuted_by_one(state.job, left, outputs, options, state.clock.lap)
+    if found is None:
+        return False
+    state.keep_pieces(replace(left.found, outputs=found.searched.outputs, instances=()))
+    state.counterexample, state.notes, state.mismatch = (
+        found.searched.counterexample,
+        found.searched.notes,
+        found.mismatch,
+    )
+    return True
 
 
 def _not_proved(

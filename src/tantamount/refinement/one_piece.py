@@ -1,0 +1,144 @@
+"""A deep job of which one piece is wrong: the whole is executed, and the piece is explained as a job of its own.
+
+What is refuted is refuted by a difference of the whole job. What the piece says of the place is believed only if the
+whole job is proved with the change that it comes to; else there is no answer here, and the job is looked at as a whole.
+docs/design/lemmas.md says why that is so.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from tantamount.calculus.calculus import Calculus
+from tantamount.diagnosis.hints import proved_in_pieces_with
+from tantamount.diagnosis.localise import find_mismatch
+from tantamount.errors import TantamountError
+from tantamount.execution.plans import NotExecuted, Plan, TooLarge, plan_execution
+from tantamount.execution.reduced import at_reduced_sizes, differing, is_large
+from tantamount.execution.witness import Searched, search_on
+from tantamount.ir.graph import Graph, Output
+from tantamount.ir.job import Job
+from tantamount.ir.relation import Expectation
+from tantamount.proof import Options, prove
+from tantamount.proof.inputs import build_inputs
+from tantamount.proof.lemmas import Open, prove_in_pieces
+from tantamount.proof.outputs import show
+from tantamount.proof.run import RanksRun, SpecificationRun
+from tantamount.reduction import reduce_job
+from tantamount.verdict import Mismatch, OutputReport, Verdict
+
+__all__ = ["OnePiece", "refuted_by_one"]
+
+
+@dataclass(frozen=True)
+class OnePiece:
+    """The answer on a job that is refuted: what executing it found, and what is wrong with one piece of it."""
+
+    searched: Searched
+    mismatch: Mismatch
+
+
+def refuted_by_one(
+    job: Job, left: Open, outputs: tuple[OutputReport, ...], options: Options, lap: Callable[[str], None]
+) -> OnePiece | None:
+    """The answer, if every output is proved in pieces or refuted by executing the whole job, and if that is proved with
+    one change of the piece that is open. ``outputs`` are the reports so far; ``lap`` is told the phases that end."""
+    effort = options.effort
+    kept, effort.hits = effort.hits, copy.copy(effort.hits)
+    try:
+        searched, small = _executed(job, left, outputs, options)
+        lap("witness")
+        settled = all(one.verdict in (Verdict.PROVED, Verdict.REFUTED) for one in searched.outputs)
+        mismatch = _explained(job, left, small, options) if settled and searched.counterexample else None
+        lap("localise")
+    except TantamountError:  # of what is tried here; whoever looks at the whole job meets it again, or not
+        mismatch = searched = None
+    if mismatch is None or searched is None or not mismatch.hint:
+        effort.hits = kept  # what this left open is no news of the answer
+        return None
+    return OnePiece(searched, mismatch)
+
+
+# ------------------------------------------------------------------------------------------------ the whole job
+def _executed(
+    job: Job, left: Open, outputs: tuple[OutputReport, ...], options: Options
+) -> tuple[Searched, Open]:
+    """The result of executing the whole job, and the piece that is open of what was executed: where the job is large,
+    the same programs at smaller shapes. Raises :class:`TantamountError`."""
+    names = [one.name for one in outputs if one.verdict is not Verdict.PROVED]
+    plan: Plan | None = None
+    try:
+        plan = _plan(job, options)
+    except TooLarge:
+        pass
+    if plan is not None and not is_large(plan):
+        return search_on(plan, outputs, 1), left
+    if plan is not None and differing(plan, names) != names:
+        raise NotExecuted("an output does not differ at once")
+    reduction = reduce_job(job, options.effort)
+    small = _same_piece(reduction.job, left, options)
+    if len(names) < len(outputs):
+        raise NotExecuted("what is proved would have to be controlled")
+    return at_reduced_sizes(reduction, outputs, search_on(_plan(reduction.job, options), outputs)), small
+
+
+def _plan(job: Job, options: Options) -> Plan:
+    """How to execute a job, of which nothing is computed in the calculus."""
+    store = Calculus(options.effort)
+    return plan_execution(store, job, build_inputs(store, job), SpecificationRun(), RanksRun(job.mesh), options.limits)
+
+
+def _same_piece(job: Job, left: Open, options: Options) -> Open:
+    """The piece that is open of the job at other sizes: the same one, and what is proved before it is proved there,
+    too. Raises :class:`NotExecuted`."""
+    opened: list[Open] = []
+    prove_in_pieces(job, options.silent(), places=left.places, left=opened.append)
+    if not opened or _nodes(opened[0]) != _nodes(left) or opened[0].expected != left.expected:
+        raise NotExecuted("another piece is open at smaller shapes")
+    lost = {one.tensor for one in left.found.relations} - {one.tensor for one in opened[0].found.relations}
+    if lost:
+        raise NotExecuted("a tensor has a counterpart at the job's shapes only")
+    return opened[0]
+
+
+def _nodes(left: Open) -> list[str]:
+    return [node.name for node in left.piece.job.specification.nodes]
+
+
+# ------------------------------------------------------------------------------------------------ the piece
+def _explained(job: Job, left: Open, executed: Open, options: Options) -> Mismatch | None:
+    """The mismatch of the piece that is open, with a hint if the whole job is proved with it; ``executed`` is the piece
+    of what was executed. Raises :class:`TantamountError`."""
+    proof = prove(_job_of(left), options.silent())
+    failing = [one for one in proof.check(expand=False) if one.verdict is not Verdict.PROVED]
+    part = _job_of(executed)
+    plan = _plan(part, options)
+    wrong = differing(plan, [one.name for one in failing])
+    if not wrong:
+        return None
+    reports = [replace(one, verdict=Verdict.REFUTED) for one in failing if one.name in wrong]
+    follows = partial(proved_in_pieces_with, job, options=options, lemmas=left.lemmas)
+    return find_mismatch(proof, reports, plan, proves=follows)[0]
+
+
+def _job_of(left: Open) -> Job:
+    """The piece as a job that is asked for all that it should hand on. Raises :class:`NotExecuted` where that is
+    nothing, or where names clash."""
+    job = left.piece.job
+    asked = {whole: Expectation(name, placed, text=show(placed)) for name, (whole, placed) in left.expected.items()}
+    if not asked.keys().isdisjoint(job.outputs):
+        raise NotExecuted("an output and a tensor have one name")
+    implementation = job.on_ranks([_telling(graph, [one.name for one in asked.values()]) for graph in job.programs])
+    specification = _telling(job.specification, [*asked])
+    return replace(job, specification=specification, implementation=implementation, outputs={**job.outputs, **asked})
+
+
+def _telling(graph: Graph, names: list[str]) -> Graph:
+    """The program with some of its tensors as outputs, under their own names."""
+    known = {output.name: output.node for output in graph.outputs}
+    if any(known.get(name, name) != name for name in names):
+        raise NotExecuted("an output and a tensor have one name")
+    return replace(graph, outputs=(*graph.outputs, *(Output(name, name) for name in names if name not in known)))
