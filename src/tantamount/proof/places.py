@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from tantamount.ir.graph import Graph
@@ -73,9 +74,10 @@ def _paired(
                 found.append(best[i - 1, j])
             if j:
                 found.append(best[i, j - 1])
-            if i and j and _fit(first[i - 1], second[j - 1]):
+            likeness = _likeness(left[i - 1], right[j - 1]) if i and j else 0.0
+            if i and j and _fit(first[i - 1], second[j - 1], likeness):
                 score, pairs = best[i - 1, j - 1]
-                found.append((score + _likeness(left[i - 1], right[j - 1]), (*pairs, (i - 1, j - 1))))
+                found.append((score + likeness, (*pairs, (i - 1, j - 1))))
             best[i, j] = max(found)
     out: list[tuple[Run | None, Run | None]] = []
     i = j = 0
@@ -88,9 +90,11 @@ def _paired(
     return out
 
 
-def _fit(a: Run, b: Run) -> bool:
-    """True if two runs can have as many pieces: of as many units, or of so many of one for each of the other."""
-    return a.count == b.count or a.units % b.units == 0 or b.units % a.units == 0
+def _fit(a: Run, b: Run, likeness: float) -> bool:
+    """True if two runs can have as many pieces: of as many units, or of so many of one for each of the other. If their
+    pieces look alike, one is interrupted, and what is left of it may be half of the other by chance."""
+    several = a.units % b.units == 0 or b.units % a.units == 0
+    return a.count == b.count or (several and likeness < _ALIKE)
 
 
 def _alike(a: Run | None, b: Run | None) -> tuple[Run | None, Run | None]:
@@ -143,13 +147,34 @@ def _interrupted(
         return None
     other, rest = (theirs, right) if side == 0 else (ours, left)
     pattern = _operators(graph, most)
-    score, k = max(((_likeness(pattern, _operators(other, one)), k) for k, one in enumerate(rest)), default=(0.0, 0))
-    if score < _ALIKE or rest[k].period != rest[k].unit:
+    alike = [one for one in rest if one.period == one.unit and _likeness(pattern, _operators(other, one)) >= _ALIKE]
+    if not alike:
         return None
-    cuts = _stretched(other, rest[k], most.count, begun[1 - side], ended[1 - side])
+    longest = max(alike, key=lambda one: one.count)
+    cuts = _stretched(other, _in_step(graph, most, other, longest), most.count, begun[1 - side], ended[1 - side])
     if cuts is None:
         return None
     return (most.cuts, cuts) if side == 0 else (cuts, most.cuts)
+
+
+def _in_step(graph: Graph, run: Run, other: Graph, interrupted: Run) -> Run:
+    """The second run from where on its pieces begin and end as those of the first one do: it may have been cut
+    elsewhere, behind what interrupts it."""
+    start, period = interrupted.start, interrupted.period
+    ours = [node.target for node in graph.nodes[run.start : run.start + run.period]]
+    theirs = [node.target for node in other.nodes[start : start + period]]
+
+    def score(shift: int) -> int:
+        turned = [*theirs[shift:], *theirs[:shift]]
+        return _agreeing(ours, turned) + _agreeing(ours[::-1], turned[::-1])
+
+    shift = max(range(period), key=lambda shift: (score(shift), -shift))
+    return replace(interrupted, start=start + shift, count=interrupted.count - bool(shift))
+
+
+def _agreeing(ours: Sequence[str], theirs: Sequence[str]) -> int:
+    """The number of operators that are the same in both, from the first on."""
+    return next((k for k, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), min(len(ours), len(theirs)))
 
 
 def _stretched(graph: Graph, run: Run, count: int, begun: int, ended: int) -> Cuts | None:
