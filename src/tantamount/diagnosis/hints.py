@@ -25,7 +25,8 @@ from tantamount.verdict import OutputReport, Verdict
 
 __all__ = [
     "NO_HINT", "Hint", "Line", "Lines", "added", "applying", "call", "cut_at", "followed", "like", "named_so",
-    "other_number", "passed_on", "proved_in_pieces_with", "proved_with", "put", "reading", "reduced", "shared", "summed",
+    "other_number", "passed_on", "proved_in_pieces_with", "proved_with", "put", "reading", "reduced", "shared",
+    "summed",
 ]  # fmt: skip
 
 Lines = tuple[Node, ...]  # that take a node's place, the last one under its name

@@ -46,6 +46,7 @@ from tantamount.verdict import DIFFERENCES, Mismatch, OutputReport, Relation, Ve
 __all__ = ["find_mismatch"]
 
 
+@np.errstate(all="ignore")  # the values of wrong programs may be infinite, or no numbers
 def find_mismatch(
     proof: Proof,
     failing: Sequence[OutputReport],
@@ -59,18 +60,6 @@ def find_mismatch(
     ``seconds`` of CPU time may be taken beyond the bound ``repair_seconds``. Forms are compared for ``patience``
     CPU seconds at most (``None``: no bound); then what values say must do, and the proof may not be asked for more.
     ``proves``: of a job that is a piece of another one, whether the whole is proved once a change of lines is made."""
-    with np.errstate(all="ignore"):  # the values of wrong programs may be infinite, or no numbers
-        return _found(proof, failing, plan, seconds, patience, proves)
-
-
-def _found(
-    proof: Proof,
-    failing: Sequence[OutputReport],
-    plan: Plan | None,
-    seconds: float,
-    patience: float | None,
-    proves: Callable[[Hint], bool] | None,
-) -> tuple[Mismatch | None, Mapping[str, str]]:
     nodes = {output.name: output.node for output in proof.job.specification.outputs}
     search = _Search(proof)
     refuted = [report.name for report in failing if report.verdict is Verdict.REFUTED]

@@ -89,6 +89,7 @@ class _Search:
     executed: int = 0
     seed: int = 0  # of the next input
     cautious: bool = False  # every difference is confirmed when it is found
+    together: bool = False  # the search ends where one input refutes some outputs, and not all
 
     def sample(self, seed: int, scale: Scale, open_: Sequence[str]) -> None:
         leaves = draw(self.plan, seed, scale)
@@ -129,18 +130,19 @@ def search(
     def begun() -> Searched:
         found = plan
         if found is None:
-            found = plan_execution(
-                proof.store, job, proof.inputs, proof.specification, proof.implementation, limits
-            )
+            found = plan_execution(proof.store, job, proof.inputs, proof.specification, proof.implementation, limits)
         return search_on(found, outputs, agreeing)
 
     return _executing(outputs, begun)
 
 
-def search_on(plan: Plan, outputs: tuple[OutputReport, ...], agreeing: int = 0) -> Searched:
-    """The same, of the programs of a plan. Raises :class:`NotExecuted`."""
+def search_on(plan: Plan, outputs: tuple[OutputReport, ...], agreeing: int = 0, *, together: bool = False) -> Searched:
+    """The same, of the programs of a plan; ``together``: only if one input refutes all outputs that are not proved.
+    Raises :class:`NotExecuted`."""
     singular = frozenset(o.name for o in outputs if o.reason and PARTLY in o.reason)
-    return _searched(outputs, _open(plan.job, outputs), _Search(plan, {}, {}, {}, singular), agreeing)
+    return _searched(
+        outputs, _open(plan.job, outputs), _Search(plan, {}, {}, {}, singular, together=together), agreeing
+    )
 
 
 def _open(job: Job, outputs: Sequence[OutputReport]) -> list[str]:
@@ -177,6 +179,8 @@ def _searched(outputs: tuple[OutputReport, ...], open_: Sequence[str], state: _S
             return Searched(tuple(_agreeing(o, state) for o in outputs), plan=plan, rest=rest)
         seed = state.seed
         unrefuted = [name for name in open_ if name not in state.found]
+        if state.together and state.found and unrefuted:
+            return Searched(outputs)
         most, done = ("refuting_inputs", seed) if state.found else ("witness_inputs", seed - len(scales) + len(SCALES))
         if unrefuted and not plan.store.effort.exceeds(most, done + 1):
             state.seed += 1

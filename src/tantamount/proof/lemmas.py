@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.calculus import Calculus
@@ -288,7 +287,6 @@ class _Pieces:
             self.lemmas[key] = replace(_proved(piece, self.options), number=len(self.lemmas))
         return self.lemmas[key]
 
-
     # -- a piece that is not proved
     def _expected(self, piece: Piece) -> dict[str, tuple[str, tuple[Placement, ...]]]:
         """What a piece that is not proved should hand on: what one that is proved does, if it has the same
@@ -309,7 +307,7 @@ class _Pieces:
             shape, local = (g.by_name[n].type for g, n in ((whole, t), (piece.job.implementation[0], name)))
             if len(piece.read) == count and shape is not None and local is not None:
                 placed = layouts(shape.shape, piece.job.mesh.sizes, local=local.shape)
-                found.update({name: (t, p) for p in islice(placed, 1)})
+                found |= {name: (t, placed[0])} if placed else {}
         return found
 
 

@@ -15,6 +15,9 @@ __all__ = ["places_of"]
 
 _ALIKE = 0.7  # how much of its operators a piece of another length has in common with those of a run
 
+_END = 3  # operators at either end of a piece that say more than others
+_PER_END = 0.03  # how much more, each
+
 Cuts = tuple[int, ...]  # positions in a program
 Place = tuple[int, int]  # a position in each
 
@@ -180,24 +183,31 @@ def _agreeing(ours: Sequence[str], theirs: Sequence[str]) -> int:
 def _stretched(graph: Graph, run: Run, count: int, begun: int, ended: int) -> Cuts | None:
     """The cuts of a run with pieces before and behind it that look like its own, until there are so many."""
     cuts = list(run.cuts)
-    wanted = Counter(node.target for node in graph.nodes[run.start : run.start + run.period])
+    piece = [node.target for node in graph.nodes[run.start : run.start + run.period]]
     for step in (-1, 1):
         while len(cuts) - 1 < count:
             edge = cuts[0] if step < 0 else cuts[-1]
-            length = _next(graph, wanted, run.period, edge, step, edge - begun if step < 0 else ended - edge)
+            length = _next(graph, piece, edge, step, edge - begun if step < 0 else ended - edge)
             if not length:
                 break
             cuts = [edge - length, *cuts] if step < 0 else [*cuts, edge + length]
     return tuple(cuts) if len(cuts) - 1 == count else None
 
 
-def _next(graph: Graph, wanted: Counter[str], period: int, edge: int, step: int, room: int) -> int:
-    """The length of the stretch from a position on, forwards or backwards, that looks most like a piece; 0 if none."""
-    best, chosen = _ALIKE, 0
-    found = Counter[str]()
+def _next(graph: Graph, piece: Sequence[str], edge: int, step: int, room: int) -> int:
+    """The length of the stretch from a position on, forwards or backwards, that looks most like a piece, above all
+    where it begins and ends; 0 if none does."""
+    wanted, found, period = Counter(piece), Counter[str](), len(piece)
+    best, chosen = 0.0, 0
     for length in range(1, min(room, period + period // 2) + 1):
         found[graph.nodes[edge + length - 1 if step > 0 else edge - length].target] += 1
-        score = _likeness(found, wanted) if 2 * length >= period else 0.0
+        likeness = _likeness(found, wanted) if 2 * length >= period else 0.0
+        if likeness < _ALIKE:
+            continue
+        start = edge if step > 0 else edge - length
+        here = [node.target for node in graph.nodes[start : start + length]]
+        ends = min(_END, _agreeing(piece, here)) + min(_END, _agreeing(piece[::-1], here[::-1]))
+        score = likeness + _PER_END * ends
         if (score, -abs(length - period)) > (best, -abs(chosen - period)):
             best, chosen = score, length
     return chosen

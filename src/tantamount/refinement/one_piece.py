@@ -8,7 +8,6 @@ docs/design/lemmas.md says why that is so.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -27,66 +26,66 @@ from tantamount.proof.inputs import build_inputs
 from tantamount.proof.lemmas import Open, prove_in_pieces
 from tantamount.proof.outputs import show
 from tantamount.proof.run import RanksRun, SpecificationRun
+from tantamount.proof.simplified import draws
 from tantamount.reduction import reduce_job
 from tantamount.verdict import Mismatch, OutputReport, Verdict
 
-__all__ = ["OnePiece", "refuted_by_one"]
+__all__ = ["Executed", "executed", "of_one_piece"]
+
+_AGREEING = 2  # inputs on which both programs agree before they are left to a proof
 
 
 @dataclass(frozen=True)
-class OnePiece:
-    """The answer on a job that is refuted: what executing it found, and what is wrong with one piece of it."""
+class Executed:
+    """The result of executing a job of which no proof is known, and the piece of what was executed that is open there:
+    where the job is large, these are the same programs at smaller shapes."""
 
     searched: Searched
-    mismatch: Mismatch
-
-
-def refuted_by_one(
-    job: Job, left: Open, outputs: tuple[OutputReport, ...], options: Options, lap: Callable[[str], None]
-) -> OnePiece | None:
-    """The answer, if every output is proved in pieces or refuted by executing the whole job, and if that is proved with
-    one change of the piece that is open. ``outputs`` are the reports so far; ``lap`` is told the phases that end."""
-    effort = options.effort
-    kept, effort.hits = effort.hits, copy.copy(effort.hits)
-    try:
-        searched, small = _executed(job, left, outputs, options)
-        lap("witness")
-        settled = all(one.verdict in (Verdict.PROVED, Verdict.REFUTED) for one in searched.outputs)
-        mismatch = _explained(job, left, small, options) if settled and searched.counterexample else None
-        lap("localise")
-    except TantamountError:  # of what is tried here; whoever looks at the whole job meets it again, or not
-        mismatch = searched = None
-    if mismatch is None or searched is None or not mismatch.hint:
-        effort.hits = kept  # what this left open is no news of the answer
-        return None
-    return OnePiece(searched, mismatch)
+    left: Open | None
 
 
 # ------------------------------------------------------------------------------------------------ the whole job
-def _executed(
-    job: Job, left: Open, outputs: tuple[OutputReport, ...], options: Options
-) -> tuple[Searched, Open]:
-    """The result of executing the whole job, and the piece that is open of what was executed: where the job is large,
-    the same programs at smaller shapes. Raises :class:`TantamountError`."""
+def executed(job: Job, left: Open | None, outputs: tuple[OutputReport, ...], options: Options) -> Executed | None:
+    """The result of executing the whole job, if it refutes all outputs that are not proved in pieces: those before the
+    one that is ``left``, if they say anything. ``outputs`` are the reports so far."""
+    effort = options.effort
+    kept, effort.hits = effort.hits, copy.copy(effort.hits)
+    try:
+        found = _executed(job, left, outputs, options)
+    except TantamountError:  # whoever looks at the job with a proof meets it again, and says so
+        found = None
+    if found is None or not found.searched.counterexample or not _settled(found.searched.outputs):
+        effort.hits = kept
+        return None
+    return found
+
+
+def _settled(outputs: tuple[OutputReport, ...]) -> bool:
+    return all(one.verdict in (Verdict.PROVED, Verdict.REFUTED) for one in outputs)
+
+
+def _executed(job: Job, left: Open | None, outputs: tuple[OutputReport, ...], options: Options) -> Executed | None:
+    if any(draws(graph) for graph in (job.specification, *job.programs)):
+        return None  # only a proof says which draws are the same
     names = [one.name for one in outputs if one.verdict is not Verdict.PROVED]
     plan: Plan | None = None
     try:
         plan = _plan(job, options)
     except TooLarge:
-        pass
+        if left is None:
+            return None  # nothing would control that the smaller job is like this one
     if plan is not None and not is_large(plan):
-        return search_on(plan, outputs, 1), left
-    if plan is not None and differing(plan, names) != names:
-        raise NotExecuted("an output does not differ at once")
+        return Executed(search_on(plan, outputs, _AGREEING, together=True), left)
+    if len(names) < len(outputs) or (plan is not None and differing(plan, names) != names):
+        return None
     reduction = reduce_job(job, options.effort)
-    small = _same_piece(reduction.job, left, options)
-    if len(names) < len(outputs):
-        raise NotExecuted("what is proved would have to be controlled")
-    return at_reduced_sizes(reduction, outputs, search_on(_plan(reduction.job, options), outputs)), small
+    small = None if left is None else _same_piece(reduction.job, left, options)
+    searched = search_on(_plan(reduction.job, options), outputs, _AGREEING, together=True)
+    return Executed(at_reduced_sizes(reduction, outputs, searched), small)
 
 
 def _plan(job: Job, options: Options) -> Plan:
-    """How to execute a job, of which nothing is computed in the calculus."""
+    """The plan to execute a job, of which nothing is computed in the calculus."""
     store = Calculus(options.effort)
     return plan_execution(store, job, build_inputs(store, job), SpecificationRun(), RanksRun(job.mesh), options.limits)
 
@@ -109,9 +108,22 @@ def _nodes(left: Open) -> list[str]:
 
 
 # ------------------------------------------------------------------------------------------------ the piece
+def of_one_piece(job: Job, left: Open, executed: Open, options: Options) -> Mismatch | None:
+    """The mismatch of the piece that is open, if the whole job is proved with its hint; ``executed`` is the piece of
+    what was executed."""
+    effort = options.effort
+    kept, effort.hits = effort.hits, copy.copy(effort.hits)
+    try:
+        found = _explained(job, left, executed, options)
+    except TantamountError:
+        found = None
+    if found is None or not found.hint:
+        effort.hits = kept  # what was left open here is no news of another answer
+        return None
+    return found
+
+
 def _explained(job: Job, left: Open, executed: Open, options: Options) -> Mismatch | None:
-    """The mismatch of the piece that is open, with a hint if the whole job is proved with it; ``executed`` is the piece
-    of what was executed. Raises :class:`TantamountError`."""
     proof = prove(_job_of(left), options.silent())
     failing = [one for one in proof.check(expand=False) if one.verdict is not Verdict.PROVED]
     part = _job_of(executed)
