@@ -10,9 +10,12 @@ import pytest
 from support.equal_layers import layered
 from tantamount import Verdict, refine
 from tantamount.answers import Answer
+from tantamount.proof import Options
 from tantamount.proof.places import places_of
+from tantamount.refinement.one_piece import executed
+from tantamount.verdict import OutputReport
 
-LAYERS = 18
+LAYERS = 16  # programs of more than 300 nodes are proved in pieces
 
 
 def replacing(*changes: tuple[int, str, str]) -> Callable[[int, str], str]:
@@ -59,11 +62,25 @@ def test_at_large_sizes_the_whole_is_executed_at_smaller_ones(tmp_path: Path) ->
     assert "implementation" not in found.statistics.seconds
 
 
-def test_two_wrong_layers_are_looked_at_together(tmp_path: Path) -> None:
-    found = answer(tmp_path, (3, "mul(t3, 3)", "mul(t3, 3.5)"), (11, "tanh(a11)", "aten.sin.default(a11)"))
+def test_what_is_refuted_needs_no_proof_whose_forms_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_STEPS", "_GROWN"):
+        monkeypatch.setattr(f"tantamount.proof.proof.{name}", 1)
+    job = layered(tmp_path, LAYERS, rank=replacing((3, "mul(t3, 3)", "mul(t3, 3.5)"), (11, "tanh(a11)", "gelu(a11)")))
+    found = refine(job, effort="low")  # no change of one layer proves the whole
     assert found.verdict is Verdict.REFUTED
     assert found.mismatch is not None
-    assert "implementation" in found.statistics.seconds  # one change of one layer does not prove the whole
+    assert found.mismatch.implementation == "p3"
+    assert "outputs" not in found.statistics.seconds
+
+
+def test_programs_that_draw_are_not_executed_without_a_proof(tmp_path: Path) -> None:
+    for name, end, seen in (
+        ("draws", "d = aten.rand_like.default(last)\nl = mul(d, last)", False),
+        ("not", "l = tanh(last)", True),
+    ):
+        job = layered(tmp_path / name, 1, end=end, rank=replacing((0, "mul(t0, 3)", "mul(t0, 3.5)")))
+        reports = (OutputReport("l", Verdict.UNKNOWN, None, job.outputs["l"].text),)
+        assert (executed(job, None, reports, Options()) is not None) == seen
 
 
 def test_a_layer_that_is_written_otherwise_interrupts_no_proof_in_pieces(tmp_path: Path) -> None:
