@@ -67,10 +67,10 @@ def _differ(plan: Plan, outputs: tuple[OutputReport, ...], before: tuple[OutputR
     return differing(plan, refuted) == refuted
 
 
-def differing(plan: Plan, names: list[str]) -> list[str]:
+def differing(plan: Plan, names: list[str], scale: Scale | None = None) -> list[str]:
     """Those of the outputs that differ on one input that is drawn."""
     try:
-        execution = execute(plan, draw(plan, 0, Scale()), 0)
+        execution = execute(plan, draw(plan, 0, scale or Scale()), 0)
         if execution is None or not execution.in_reals or not execution.within_assumptions:
             return []
         return [n for n in names if examine(plan, output_claim(plan.job, n), execution).difference is not None]

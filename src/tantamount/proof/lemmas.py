@@ -36,7 +36,7 @@ from tantamount.verdict import Assumption, Instance, OutputReport, Relation, Ver
 
 __all__ = ["InPieces", "Lemmas", "Open", "prove_in_pieces"]
 
-_LONG = 300  # nodes of a specification from which on pieces pay
+_LONG = 150  # nodes of a specification from which on pieces pay
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 

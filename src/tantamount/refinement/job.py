@@ -215,10 +215,15 @@ def _known_as_wrong(state: _State, left: Open | None, options: Options) -> bool:
 
 def _refuted_by_one_piece(state: _State, left: Open, options: Options) -> bool:
     """True if the job is refuted, and one piece of it says why: then all is known that there is to know."""
-    from tantamount.refinement.one_piece import of_one_piece
+    from tantamount.refinement.one_piece import is_wrong, of_one_piece
 
     state.clock.lap("pieces")
-    if not _known_as_wrong(state, left, options) or state.executed is None or state.executed.left is None:
+    if (
+        not is_wrong(left, options)
+        or not _known_as_wrong(state, left, options)
+        or state.executed is None
+        or state.executed.left is None
+    ):
         return False
     state.at = "looking at the piece that is not proved"
     mismatch = of_one_piece(state.job, left, state.executed.left, options)

@@ -12,12 +12,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from tantamount.calculus.calculus import Calculus
-from tantamount.diagnosis.hints import proved_in_pieces_with
-from tantamount.diagnosis.localise import find_mismatch
 from tantamount.errors import TantamountError
 from tantamount.execution.plans import NotExecuted, Plan, TooLarge, plan_execution
 from tantamount.execution.reduced import at_reduced_sizes, differing, is_large
-from tantamount.execution.witness import Searched, search_on
+from tantamount.execution.witness import SCALES, Searched, search_on
 from tantamount.ir.graph import Graph, Output
 from tantamount.ir.job import Job
 from tantamount.ir.relation import Expectation
@@ -30,7 +28,7 @@ from tantamount.proof.simplified import draws
 from tantamount.reduction import reduce_job
 from tantamount.verdict import Mismatch, OutputReport, Verdict
 
-__all__ = ["Executed", "executed", "of_one_piece"]
+__all__ = ["Executed", "executed", "is_wrong", "of_one_piece"]
 
 _AGREEING = 2  # inputs on which both programs agree before they are left to a proof
 
@@ -108,6 +106,17 @@ def _nodes(left: Open) -> list[str]:
 
 
 # ------------------------------------------------------------------------------------------------ the piece
+def is_wrong(left: Open, options: Options) -> bool:
+    """True if the piece that is open differs from its specification on one of two inputs, one of them of small numbers:
+    else it is right, most likely, and only does not fit."""
+    try:
+        part = _job_of(left)
+        plan = _plan(part, options)
+        return any(differing(plan, list(part.outputs), scale) for scale in SCALES[:_AGREEING])
+    except TantamountError:
+        return False
+
+
 def of_one_piece(job: Job, left: Open, executed: Open, options: Options) -> Mismatch | None:
     """The mismatch of the piece that is open, if the whole job is proved with its hint; ``executed`` is the piece of
     what was executed."""
@@ -124,6 +133,9 @@ def of_one_piece(job: Job, left: Open, executed: Open, options: Options) -> Mism
 
 
 def _explained(job: Job, left: Open, executed: Open, options: Options) -> Mismatch | None:
+    from tantamount.diagnosis.hints import proved_in_pieces_with  # here: most pieces that are open only do not fit
+    from tantamount.diagnosis.localise import find_mismatch
+
     proof = prove(_job_of(left), options.silent())
     failing = [one for one in proof.check(expand=False) if one.verdict is not Verdict.PROVED]
     part = _job_of(executed)
