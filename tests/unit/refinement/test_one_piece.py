@@ -15,7 +15,7 @@ from tantamount.proof.places import places_of
 from tantamount.refinement.one_piece import executed
 from tantamount.verdict import OutputReport
 
-LAYERS = 16  # programs of more than 300 nodes are proved in pieces
+LAYERS = 16  # programs of more than 150 nodes are proved in pieces
 
 
 def replacing(*changes: tuple[int, str, str]) -> Callable[[int, str], str]:
