@@ -17,9 +17,9 @@ class Clock:
         self._last = time.process_time()
 
     def lap(self, phase: str) -> None:
-        """End a phase: it took what has passed since the one before it ended."""
+        """End a phase: it took what has passed since the one before it ended, and what it took before."""
         now = time.process_time()
-        self.seconds[phase] = now - self._last
+        self.seconds[phase] = self.seconds.get(phase, 0.0) + now - self._last
         self._last = now
 
 

@@ -9,6 +9,7 @@ import copy
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tantamount.correspond.alignment import align
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import Slot, argument_at, renamed, with_number
 from tantamount.effort import Stopped, within
@@ -18,13 +19,14 @@ from tantamount.ir.job import Job
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.check import check_graph
 from tantamount.proof import Options, Proof, prove
-from tantamount.proof.lemmas import prove_in_pieces
+from tantamount.proof.lemmas import Lemmas, prove_in_pieces
 from tantamount.proof.simplified import prove_simplified
 from tantamount.verdict import OutputReport, Verdict
 
 __all__ = [
     "NO_HINT", "Hint", "Line", "Lines", "added", "applying", "call", "cut_at", "followed", "like", "named_so",
-    "other_number", "passed_on", "proved_with", "put", "reading", "reduced", "shared", "summed",
+    "other_number", "passed_on", "proved_in_pieces_with", "proved_with", "put", "reading", "reduced", "shared",
+    "summed",
 ]  # fmt: skip
 
 Lines = tuple[Node, ...]  # that take a node's place, the last one under its name
@@ -56,7 +58,7 @@ def proved_with(job: Job, hint: Hint, proof: Proof, only: Collection[str], secon
     kept, proof.store.effort = proof.store.effort, effort
     try:
         with within(seconds):
-            return _proved(followed(job, hint), replace(proof.options.silent(), effort=effort), only, proof)
+            return _proved(followed(job, hint), replace(_anew(proof.options), effort=effort), only, proof)
     except TantamountError:
         return False
     except Stopped:
@@ -66,6 +68,25 @@ def proved_with(job: Job, hint: Hint, proof: Proof, only: Collection[str], secon
         return False
     finally:
         proof.store.effort = kept
+
+
+def proved_in_pieces_with(job: Job, hint: Hint, options: Options, lemmas: Lemmas) -> bool:
+    """True if all outputs of the job are proved in pieces once the hint is followed. ``lemmas`` are known."""
+    try:
+        with within(options.effort.bounds.repair_seconds):
+            return prove_in_pieces(followed(job, hint), _anew(options), lemmas=lemmas) is not None
+    except TantamountError:
+        return False
+    except Stopped:
+        left = options.effort.left()
+        if left is not None and left <= 0:
+            raise
+        return False
+
+
+def _anew(options: Options) -> Options:
+    """The options for a program that was changed: what seemed to be aligned before says nothing of it."""
+    return replace(options.silent(), align=None if options.align is None else align)
 
 
 def _proved(job: Job, options: Options, only: Collection[str], before: Proof) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -46,24 +46,20 @@ from tantamount.verdict import DIFFERENCES, Mismatch, OutputReport, Relation, Ve
 __all__ = ["find_mismatch"]
 
 
+@np.errstate(all="ignore")  # the values of wrong programs may be infinite, or no numbers
 def find_mismatch(
     proof: Proof,
     failing: Sequence[OutputReport],
     plan: Plan | None = None,
     seconds: float = 0.0,
     patience: float | None = None,
+    proves: Callable[[Hint], bool] | None = None,
 ) -> tuple[Mismatch | None, Mapping[str, str]]:
     """The first place where the implementation leaves the specification, for the first failing output that has one; and
     for every failing output that comes of a missing reduction, by name, where. ``plan`` executes both programs;
     ``seconds`` of CPU time may be taken beyond the bound ``repair_seconds``. Forms are compared for ``patience``
-    CPU seconds at most (``None``: no bound); then what values say must do, and the proof may not be asked for more."""
-    with np.errstate(all="ignore"):  # the values of wrong programs may be infinite, or no numbers
-        return _found(proof, failing, plan, seconds, patience)
-
-
-def _found(
-    proof: Proof, failing: Sequence[OutputReport], plan: Plan | None, seconds: float, patience: float | None
-) -> tuple[Mismatch | None, Mapping[str, str]]:
+    CPU seconds at most (``None``: no bound); then what values say must do, and the proof may not be asked for more.
+    ``proves``: of a job that is a piece of another one, whether the whole is proved once a change of lines is made."""
     nodes = {output.name: output.node for output in proof.job.specification.outputs}
     search = _Search(proof)
     refuted = [report.name for report in failing if report.verdict is Verdict.REFUTED]
@@ -81,7 +77,8 @@ def _found(
             repair, told = found, replace(said, hint=NO_HINT)  # nothing was made right: no hint
         if told is not None and told.sure:
             break
-    if repair is not None and told is not None and repair.of_input and repair.right:  # else another output stays wrong
+    alone = proves is None
+    if alone and repair is not None and told is not None and repair.of_input and repair.right:  # no other stays wrong
         relation = relation_that_proves(repair.matches, repair.edit, repair.repaired, proof.options.silent())
         if relation:
             text = f"it would be proved if {told.specification} were {relation}"
@@ -91,7 +88,7 @@ def _found(
         replay = repair.matches.replay
         below = replay.below(told.hint.lines or ())
         touched = [name for name in proof.job.outputs if not below.isdisjoint(replay.output_places(name))]
-        if not proved_with(proof.job, told.hint, proof, touched, most):
+        if not (proves(told.hint) if proves else proved_with(proof.job, told.hint, proof, touched, most)):
             told = replace(told, hint=NO_HINT)
     first: Mismatch | None = None
     reductions: dict[str, str] = {}

@@ -22,7 +22,7 @@ from tantamount.proof import Proof, prove
 from tantamount.reduction import NotReduced, Reduction, reduce_job
 from tantamount.verdict import OutputReport, Relation, Verdict
 
-__all__ = ["differs_somewhere", "find_differences"]
+__all__ = ["at_reduced_sizes", "differing", "differs_somewhere", "find_differences", "is_large"]
 
 _MANY = 1 << 20  # elements of all tensors from which on smaller shapes are tried first, if they are
 _EACH = 1 << 13  # of one: fewer take no longer than finding out which operator to apply
@@ -37,12 +37,17 @@ def find_differences(proof: Proof, outputs: tuple[OutputReport, ...], limits: Li
         return _search_reduced(proof, outputs, str(problem))
     except NotExecuted:  # the search says why
         return search(proof, outputs, limits, agreeing)
-    nodes = sum(len(graph.nodes) for graph in (proof.job.specification, *proof.job.implementation))
-    if plan.elements > max(_MANY, nodes * _EACH):
+    if is_large(plan):
         found = _search_reduced(proof, outputs, "", agreeing)
         if found.counterexample is not None and _differ(plan, found.outputs, outputs):
             return found
     return search(proof, outputs, limits, agreeing, plan)
+
+
+def is_large(plan: Plan) -> bool:
+    """True if a difference is found and simplified sooner at smaller shapes."""
+    nodes = sum(len(graph.nodes) for graph in (plan.job.specification, *plan.job.implementation))
+    return plan.elements > max(_MANY, nodes * _EACH)
 
 
 def differs_somewhere(proof: Proof, limits: Limits) -> bool:
@@ -52,20 +57,20 @@ def differs_somewhere(proof: Proof, limits: Limits) -> bool:
         plan = plan_execution(proof.store, job, proof.inputs, proof.specification, proof.implementation, limits)
     except NotExecuted:
         return False
-    return bool(_differing(plan, list(job.outputs)))
+    return bool(differing(plan, list(job.outputs)))
 
 
 def _differ(plan: Plan, outputs: tuple[OutputReport, ...], before: tuple[OutputReport, ...]) -> bool:
     """True if all outputs that executions at smaller shapes have refuted differ at those of the job, too."""
     known = {output.name: output.reason for output in before}
     refuted = [o.name for o in outputs if o.verdict is Verdict.REFUTED and o.reason != known.get(o.name)]
-    return _differing(plan, refuted) == refuted
+    return differing(plan, refuted) == refuted
 
 
-def _differing(plan: Plan, names: list[str]) -> list[str]:
+def differing(plan: Plan, names: list[str], scale: Scale | None = None) -> list[str]:
     """Those of the outputs that differ on one input that is drawn."""
     try:
-        execution = execute(plan, draw(plan, 0, Scale()), 0)
+        execution = execute(plan, draw(plan, 0, scale or Scale()), 0)
         if execution is None or not execution.in_reals or not execution.within_assumptions:
             return []
         return [n for n in names if examine(plan, output_claim(plan.job, n), execution).difference is not None]
@@ -83,7 +88,8 @@ def _search_reduced(proof: Proof, outputs: tuple[OutputReport, ...], reason: str
         reports = _checked(small, outputs)
         _control(small, outputs, proof.relations(), reports, options.limits)
         proved = {report.name for report in reports if report.verdict is Verdict.PROVED}
-        return _searched(reduction, small, outputs, proved, options.limits, agreeing)
+        open_ = tuple(output for output in outputs if output.name not in proved)
+        return at_reduced_sizes(reduction, outputs, search(small, open_, options.limits, agreeing))
     except (NotReduced, TantamountError) as problem:
         text = f"no counterexample was looked for: {reason}; at smaller shapes neither: {problem}"
         return Searched(outputs, notes=(text,))
@@ -122,16 +128,9 @@ def _control(
         raise NotReduced(f"what is proved does not hold there: {checked.disagreements[0]}")
 
 
-def _searched(
-    reduction: Reduction,
-    proof: Proof,
-    outputs: tuple[OutputReport, ...],
-    proved: set[str],
-    limits: Limits,
-    agreeing: int,
-) -> Searched:
-    open_ = tuple(output for output in outputs if output.name not in proved)
-    searched = search(proof, open_, limits, agreeing)
+def at_reduced_sizes(reduction: Reduction, outputs: tuple[OutputReport, ...], searched: Searched) -> Searched:
+    """The result of a search at reduced sizes, of the outputs that are not proved there, as one about ``outputs``, the
+    reports on the job itself."""
     counterexample = searched.counterexample
     if counterexample is not None:
         counterexample = replace(counterexample, sizes=reduction.sizes)

@@ -29,7 +29,7 @@ from tantamount.proof.outputs import PARTLY
 from tantamount.semantics.reference import Array
 from tantamount.verdict import Counterexample, OutputReport, Verdict
 
-__all__ = ["SCALES", "Searched", "search"]
+__all__ = ["SCALES", "Searched", "search", "search_on"]
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,7 @@ class _Search:
     executed: int = 0
     seed: int = 0  # of the next input
     cautious: bool = False  # every difference is confirmed when it is found
+    together: bool = False  # the search ends where one input refutes some outputs, and not all
 
     def sample(self, seed: int, scale: Scale, open_: Sequence[str]) -> None:
         leaves = draw(self.plan, seed, scale)
@@ -122,19 +123,31 @@ def search(
     of the proof, where it is known.
 
     Raises :class:`TooLarge` beyond the limits of what is executed."""
-    job, specification = proof.job, proof.specification
-    open_ = [o.name for o in outputs if o.verdict in (Verdict.UNKNOWN, Verdict.REFUTED) and _checkable(job, o)]
-    if not open_:
+    job = proof.job
+    if not _open(job, outputs):
         return Searched(outputs)
-    singular = frozenset(o.name for o in outputs if o.reason and PARTLY in o.reason)
 
     def begun() -> Searched:
         found = plan
         if found is None:
-            found = plan_execution(proof.store, job, proof.inputs, specification, proof.implementation, limits)
-        return _searched(proof, outputs, open_, _Search(found, {}, {}, {}, singular), agreeing)
+            found = plan_execution(proof.store, job, proof.inputs, proof.specification, proof.implementation, limits)
+        return search_on(found, outputs, agreeing)
 
     return _executing(outputs, begun)
+
+
+def search_on(plan: Plan, outputs: tuple[OutputReport, ...], agreeing: int = 0, *, together: bool = False) -> Searched:
+    """The same, of the programs of a plan; ``together``: only if one input refutes all outputs that are not proved.
+    Raises :class:`NotExecuted`."""
+    singular = frozenset(o.name for o in outputs if o.reason and PARTLY in o.reason)
+    return _searched(
+        outputs, _open(plan.job, outputs), _Search(plan, {}, {}, {}, singular, together=together), agreeing
+    )
+
+
+def _open(job: Job, outputs: Sequence[OutputReport]) -> list[str]:
+    """The outputs that an execution may say something of."""
+    return [o.name for o in outputs if o.verdict in (Verdict.UNKNOWN, Verdict.REFUTED) and _checkable(job, o)]
 
 
 def _executing(outputs: tuple[OutputReport, ...], search: Callable[[], Searched]) -> Searched:
@@ -149,11 +162,10 @@ def _executing(outputs: tuple[OutputReport, ...], search: Callable[[], Searched]
         return Searched(outputs, notes=(f"no counterexample was looked for: {problem.reason}",))
 
 
-def _searched(
-    proof: Proof, outputs: tuple[OutputReport, ...], open_: Sequence[str], state: _Search, agreeing: int
-) -> Searched:
+def _searched(outputs: tuple[OutputReport, ...], open_: Sequence[str], state: _Search, agreeing: int) -> Searched:
     """The search from its state on."""
-    job, specification, plan = proof.job, proof.specification, state.plan
+    plan = state.plan
+    job = plan.job
     first = (*(_SINGULAR if state.singular else ()), *(_LEAVING if _narrow(job) else ()))
     scales = (*first, *SCALES, *(_SAMPLED if plan.jumps else ()))
     counterexample: Counterexample | None = None
@@ -162,13 +174,15 @@ def _searched(
 
             def rest(names: Sequence[str]) -> Searched:
                 left = [name for name in open_ if name in names]
-                return _executing(outputs, lambda: _searched(proof, outputs, left, state, 0))
+                return _executing(outputs, lambda: _searched(outputs, left, state, 0))
 
             return Searched(tuple(_agreeing(o, state) for o in outputs), plan=plan, rest=rest)
         seed = state.seed
         unrefuted = [name for name in open_ if name not in state.found]
+        if state.together and state.found and unrefuted:
+            return Searched(outputs)
         most, done = ("refuting_inputs", seed) if state.found else ("witness_inputs", seed - len(scales) + len(SCALES))
-        if unrefuted and not proof.store.effort.exceeds(most, done + 1):
+        if unrefuted and not plan.store.effort.exceeds(most, done + 1):
             state.seed += 1
             state.sample(seed, scales[seed % len(scales)], unrefuted)
             continue
@@ -184,7 +198,7 @@ def _searched(
         state.cautious = True
     notes = (
         []
-        if plan.paired or not specification.dropouts
+        if plan.paired or not plan.specification.dropouts
         else [
             "both sides were executed with nothing dropped: not every dropout of the implementation has a counterpart"
         ]

@@ -10,7 +10,7 @@ sound. What does not fit is not proved here: there is no answer then, and the jo
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tantamount.calculus.atoms import Store
@@ -19,6 +19,7 @@ from tantamount.calculus.compare import equal
 from tantamount.calculus.infinities import is_real
 from tantamount.ir.graph import Graph, Node
 from tantamount.ir.job import Job
+from tantamount.ir.layouts import layouts
 from tantamount.ir.relation import InputRelation, Partial, Placement, Sign
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.calls import operator_of
@@ -27,15 +28,15 @@ from tantamount.proof.assumptions import open_obligations
 from tantamount.proof.cuts import Aligned, sign_of
 from tantamount.proof.inputs import build_inputs
 from tantamount.proof.outputs import output_node, show
-from tantamount.proof.pieces import Piece, Side, Unfit, key_of, named
+from tantamount.proof.pieces import Piece, Side, Unfit, key_of, named, program_key
 from tantamount.proof.places import places_of
 from tantamount.proof.proof import Options, Proof, prove
 from tantamount.proof.questions import partial_layout_of
 from tantamount.verdict import Assumption, Instance, OutputReport, Relation, Verdict
 
-__all__ = ["InPieces", "prove_in_pieces"]
+__all__ = ["InPieces", "Lemmas", "Open", "prove_in_pieces"]
 
-_LONG = 300  # nodes of a specification from which on pieces pay
+_LONG = 150  # nodes of a specification from which on pieces pay
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 
@@ -58,6 +59,23 @@ class InPieces:
     instances: tuple[Instance, ...] = ()
 
 
+@dataclass(frozen=True)
+class Open:
+    """The first ``piece`` of a job that is not proved, and ``found``, what those before it say. ``expected``: what it
+    probably should hand on, by tensor of the implementation: a guess, on which nothing rests. ``lemmas`` are known to
+    another proof of pieces, and ``places`` are where both programs were cut."""
+
+    piece: Piece
+    found: InPieces
+    expected: Mapping[str, tuple[str, tuple[Placement, ...]]]
+    lemmas: Lemmas
+    places: Sequence[tuple[int, int]]
+
+
+def _unheard(_: object) -> None:
+    """Tells nobody."""
+
+
 def prove_in_pieces(
     job: Job,
     options: Options,
@@ -65,10 +83,13 @@ def prove_in_pieces(
     least: int = _LONG,
     places: Sequence[tuple[int, int]] | None = None,
     handed_on: tuple[Collection[str], Collection[str]] = ((), ()),
+    lemmas: Lemmas | None = None,
+    left: Callable[[Open], None] = _unheard,
 ) -> InPieces | None:
     """The proof of a long job (``least``: nodes of the specification) whose programs have runs of equal pieces;
     ``None`` where there is none of this kind. ``places``: positions at which both programs are cut, if not where runs
-    say. ``handed_on``: tensors of both that are read by what comes after the job; then there need be no places. Raises
+    say. ``handed_on``: tensors of both that are read by what comes after the job; then there need be no places.
+    ``lemmas``: what is proved of pieces already; ``left`` is told of the first piece that is not proved. Raises
     :class:`UserError` as :func:`prove` does."""
     if options.align is None or options.fold is False or options.cut is False or job.at is not None:
         return None
@@ -78,7 +99,7 @@ def prove_in_pieces(
     if not places and not handed_on[1]:
         return None
     try:
-        return _Pieces(job, options, places, handed_on).prove()
+        return _Pieces(job, options, places, handed_on, lemmas=dict(lemmas or {}), left=left).prove()
     except Unfit:
         return None
 
@@ -120,6 +141,9 @@ class _Lemma:
     number: int = 0
 
 
+Lemmas = Mapping[object, _Lemma]  # by the keys of pieces
+
+
 @dataclass
 class _Pieces:
     """The pieces of a job, proved in the order of the programs. ``known``: of tensors of the implementation that are
@@ -136,6 +160,7 @@ class _Pieces:
     signs: dict[str, tuple[Sign, Sign]] = field(default_factory=dict[str, "tuple[Sign, Sign]"])
     copies: tuple[dict[str, str], dict[str, str]] = field(default_factory=lambda: (dict[str, str](), dict[str, str]()))
     lemmas: dict[object, _Lemma] = field(default_factory=dict[object, _Lemma])
+    left: Callable[[Open], None] = _unheard
     _first: dict[object, str] = field(default_factory=dict[object, str])
     _about: dict[str, set[str]] = field(default_factory=dict[str, "set[str]"])  # by input of the specification
     _related: dict[str, set[str]] = field(default_factory=dict[str, "set[str]"])  # by input of the implementation
@@ -185,7 +210,11 @@ class _Pieces:
             if ours.is_empty(k) and theirs.is_empty(k):
                 continue
             piece = self.piece(ours, theirs, k)
-            lemma = self._lemma(piece)
+            try:
+                lemma = self._lemma(piece)
+            except Unfit:
+                self.left(Open(piece, found_so_far(), self._expected(piece), self.lemmas, self.places))
+                raise
             names = _Names(lemma.piece.job, piece.job)
             instances.append(self._instance(lemma, piece, names))
             for u, (t, placements) in lemma.pairs.items():
@@ -257,6 +286,29 @@ class _Pieces:
         if key not in self.lemmas:
             self.lemmas[key] = replace(_proved(piece, self.options), number=len(self.lemmas))
         return self.lemmas[key]
+
+    # -- a piece that is not proved
+    def _expected(self, piece: Piece) -> dict[str, tuple[str, tuple[Placement, ...]]]:
+        """What a piece that is not proved should hand on: what one that is proved does, if it has the same
+        specification; else, in the order of both programs, parts of what later pieces read."""
+        whole = piece.job.specification
+        key, count = program_key(whole), len(piece.handed_on)
+        for lemma in self.lemmas.values():
+            first = lemma.piece
+            if len(first.handed_on) == count and program_key(first.job.specification) == key:
+                numbers = {node.name: k for k, node in enumerate(first.job.specification.nodes)}
+                known = [lemma.pairs[name] for name in first.handed_on]
+                return {
+                    name: (whole.nodes[numbers[t]].name, placements)
+                    for name, (t, placements) in zip(piece.handed_on, known, strict=True)
+                }
+        found: dict[str, tuple[str, tuple[Placement, ...]]] = {}
+        for name, t in zip(piece.handed_on, piece.read, strict=False):
+            shape, local = (g.by_name[n].type for g, n in ((whole, t), (piece.job.implementation[0], name)))
+            if len(piece.read) == count and shape is not None and local is not None:
+                placed = layouts(shape.shape, piece.job.mesh.sizes, local=local.shape)
+                found |= {name: (t, placed[0])} if placed else {}
+        return found
 
 
 def _inputs_and_nodes(graph: Graph) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -12,7 +12,7 @@ from tantamount.ir.job import Job
 from tantamount.ir.relation import Expectation, InputRelation, Partial, RankTensor, Replicate, Shard, rank_tensors
 from tantamount.ir.types import DType
 
-__all__ = ["Piece", "Side", "Unfit", "key_of", "named", "reading"]
+__all__ = ["Piece", "Side", "Unfit", "key_of", "named", "program_key", "reading"]
 
 
 class Unfit(Exception):
@@ -179,8 +179,8 @@ def key_of(piece: Piece) -> object:
         if (e := job.outputs.get(o.name)) is not None
     )
     return (
-        _program(job.specification),
-        tuple(map(_program, job.programs)),
+        program_key(job.specification),
+        tuple(map(program_key, job.programs)),
         job.numbers if len(job.programs) > 1 else len(job.numbers),
         tuple(theirs[o.node] for o in job.implementation[0].outputs),
         inputs,
@@ -198,7 +198,8 @@ def _outputs_too(numbers: Mapping[str, int], job: Job) -> Mapping[str, int]:
     return {**numbers, **{o.name: numbers[o.node] for o in job.implementation[0].outputs}}
 
 
-def _program(graph: Graph) -> object:
+def program_key(graph: Graph) -> object:
+    """All of a program but names."""
     numbers = _numbers(graph)
     found: list[object] = []
     for node in graph.nodes:

@@ -24,7 +24,7 @@ from tantamount.proof.specification import run_specification
 from tantamount.proof.structure import same_programs
 from tantamount.verdict import Assumption, OutputReport, Relation, Verdict
 
-__all__ = ["Options", "Progress", "Proof", "prove"]
+__all__ = ["Options", "Progress", "Proof", "nothing_of", "prove"]
 
 Progress = Callable[[str, int, int], None]
 _STEPS = 50  # of the calculus that a tensor takes on average as long as forms do not grow
@@ -37,6 +37,11 @@ def _unheard(_: object) -> None:
     """Tells nobody."""
 
 
+def _unknown() -> bool:
+    """False: nothing is known."""
+    return False
+
+
 @dataclass(frozen=True)
 class Options:
     """The ways in which a job may be proved.
@@ -46,7 +51,8 @@ class Options:
     tensors seem to agree, without which nothing is cut; ``limits`` (default: those of the environment) bound what is
     executed for that, ``effort`` bounds every search; ``progress(phase, done, total)`` is told of every node, ``lap``
     the name of every phase that ends, ``so_far``, of a proof in pieces, how to make the report on those that are done
-    (where time or memory are limited)."""
+    (where time or memory are limited). ``refuted`` is asked where forms grow with cuts, too: if all is known to be
+    wrong, there is no proof."""
 
     fold: bool | None = None
     cut: bool | None = None
@@ -56,10 +62,11 @@ class Options:
     progress: Progress | None = None
     lap: Callable[[str], None] = _unheard
     so_far: Callable[[Callable[[], Any]], None] = _unheard
+    refuted: Callable[[], bool] = _unknown
 
     def silent(self) -> Options:
         """The same, for a proof that is part of another one: nobody is told how far it is."""
-        return replace(self, progress=None, lap=_unheard, so_far=_unheard)
+        return replace(self, progress=None, lap=_unheard, so_far=_unheard, refuted=_unknown)
 
 
 @dataclass
@@ -120,7 +127,8 @@ def prove(job: Job, options: Options | None = None, before: Proof | None = None)
     """Both programs in the calculus. Where forms grow without cuts, the programs are cut from the first node on.
     ``before``: a proof without cuts of a job that has the same inputs, relations and assumptions, and another
     implementation: what was computed for it is not computed again, and its store is the one of this proof, too. Raises
-    :class:`UserError` if relations contradict each other or the ranks' collectives or messages do not match."""
+    :class:`UserError` if relations contradict each other or the ranks' collectives or messages do not match, and
+    :class:`Grown` where forms grow and ``options.refuted`` says that no proof is needed."""
     how = options if options is not None else Options()
     if how.cut is not None or how.align is None:
         return _prove(job, how, before=before)
@@ -135,7 +143,17 @@ def prove(job: Job, options: Options | None = None, before: Proof | None = None)
             return _prove(job, replace(how, cut=True, progress=_allowing(how)), how)
     except Grown:  # with cuts, too: what both programs compute alike is shared in one without
         how.lap("specification")
+        if how.refuted():
+            raise
         return _prove(job, replace(how, cut=long), how)
+
+
+def nothing_of(job: Job, options: Options, relations: Mapping[str, Relation]) -> Proof:
+    """A proof of a job of which nothing is computed; ``relations`` are known from elsewhere."""
+    store = Calculus(options.effort)
+    inputs = build_inputs(store, job)
+    ranks = RanksRun(job.mesh, classes=rank_classes(job.implementation, job.mesh))
+    return Proof(job, options, store, inputs, SpecificationRun(), ranks, Shared(store), None, dict(relations))
 
 
 def _allowing(how: Options) -> Progress:

@@ -20,7 +20,7 @@ from tantamount.proof.simpler import Simpler, told_back
 from tantamount.proof.stages import as_one_program
 from tantamount.verdict import Verdict
 
-__all__ = ["prove_simplified", "simplified"]
+__all__ = ["draws", "prove_simplified", "simplified"]
 
 _LONG = 300  # nodes of a program from which on it pays
 
@@ -28,7 +28,7 @@ _LONG = 300  # nodes of a program from which on it pays
 def simplified(job: Job) -> list[Simpler]:
     """The jobs that are simpler one after the other; none if there is nothing to simplify."""
     steps: list[Simpler] = []
-    if any(_draws(graph) for graph in (job.specification, *job.programs)):  # masks are paired by their order
+    if any(draws(graph) for graph in (job.specification, *job.programs)):  # masks are paired by their order
         return steps
     one = as_one_program(job)
     steps += [] if one is None else [one]
@@ -36,7 +36,8 @@ def simplified(job: Job) -> list[Simpler]:
     return steps if folded is None else [*steps, folded]
 
 
-def _draws(graph: Graph) -> bool:
+def draws(graph: Graph) -> bool:
+    """True if a program draws random numbers."""
     calls = (node for node in graph.nodes if node.op == "call" and node.target != "getitem")
     return any(operator_of(graph, node).category == "random" for node in calls)
 

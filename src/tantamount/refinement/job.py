@@ -19,8 +19,9 @@ from tantamount.proof import Options, Progress, Proof, prove
 from tantamount.proof.assumptions import arithmetic_assumptions
 from tantamount.proof.cuts import Align, Candidates
 from tantamount.proof.inputs import Inputs
-from tantamount.proof.lemmas import InPieces, prove_in_pieces
+from tantamount.proof.lemmas import InPieces, Open, prove_in_pieces
 from tantamount.proof.outputs import PARTLY
+from tantamount.proof.proof import nothing_of
 from tantamount.proof.simplified import prove_simplified
 from tantamount.refinement.result import Refinement, accepted, limits_hit, statistics
 from tantamount.refinement.unstated import unless_draws_are_unstated
@@ -28,6 +29,7 @@ from tantamount.verdict import Assumption, Counterexample, Mismatch, OutputRepor
 
 if TYPE_CHECKING:
     from tantamount.execution.witness import Searched
+    from tantamount.refinement.one_piece import Executed
 
 __all__ = ["Captured", "executed_differently", "job_of", "refine_job", "whole_proof"]
 
@@ -167,15 +169,22 @@ def _refine(state: _State, options: Options, doubtful: bool) -> None:
     job, clock = state.job, state.clock
     state.at = "proving it in pieces"
     found = None if doubtful else prove_simplified(job, options)
+    left: list[Open] = []
     if found is None and not doubtful:
         state.forget_pieces()
-        found = prove_in_pieces(job, options)
+        found = prove_in_pieces(job, options, left=left.append)
     if found is not None:
         clock.lap("pieces")
         state.keep_pieces(found)
         return
+    if left and _refuted_by_one_piece(state, left[0], options):
+        return
     state.forget_pieces()
-    proof = state.proof = prove(job, options)
+    try:
+        proof = state.proof = prove(job, replace(options, refuted=lambda: _known_as_wrong(state, None, options)))
+    except Grown:
+        _explained_by_values(state, left[0].found if left else None, options)
+        return
     checked = tuple(map(state.unknown, job.outputs)) if doubtful else _checked(state, proof, expand=False)
     clock.lap("outputs")
     if not doubtful:  # what is wrong is told by values, mostly, which need none
@@ -187,6 +196,62 @@ def _refine(state: _State, options: Options, doubtful: bool) -> None:
     state.know(proof, checked)
     if not doubtful or not _open(checked):
         state.assumptions = proof.assumptions()
+
+
+def _known_as_wrong(state: _State, left: Open | None, options: Options) -> bool:
+    """True if executing the job refutes all outputs but those that are proved in the pieces before the one that is
+    ``left``. The state knows the result."""
+    if not state.was_executed:
+        from tantamount.refinement.one_piece import executed
+
+        state.was_executed = True
+        state.at = "looking for a counterexample"
+        before = {} if left is None else {output.name: output for output in left.found.outputs}
+        outputs = tuple(before.get(name) or state.unknown(name) for name in state.job.outputs)
+        state.executed = executed(state.job, left, outputs, options)
+        state.clock.lap("witness")
+    return state.executed is not None
+
+
+def _refuted_by_one_piece(state: _State, left: Open, options: Options) -> bool:
+    """True if the job is refuted, and one piece of it says why: then all is known that there is to know."""
+    from tantamount.refinement.one_piece import is_wrong, of_one_piece
+
+    state.clock.lap("pieces")
+    if (
+        not is_wrong(left, options)
+        or not _known_as_wrong(state, left, options)
+        or state.executed is None
+        or state.executed.left is None
+    ):
+        return False
+    state.at = "looking at the piece that is not proved"
+    mismatch = of_one_piece(state.job, left, state.executed.left, options)
+    state.clock.lap("localise")
+    if mismatch is None:
+        return False
+    _keep_refuted(state, left.found, state.executed.searched, mismatch)
+    return True
+
+
+def _explained_by_values(state: _State, found: InPieces | None, options: Options) -> None:
+    """Keep what executing the job says, and where values part: forms grow, so that nothing else is known of it."""
+    from tantamount.diagnosis.localise import find_mismatch
+
+    if state.executed is None:
+        return
+    searched = state.executed.searched
+    known = {} if found is None else {relation.tensor: relation for relation in found.relations}
+    state.at = "looking for the place"
+    nothing = nothing_of(state.job, options, known)
+    mismatch, _ = find_mismatch(nothing, _open(searched.outputs), searched.plan)
+    state.clock.lap("localise")
+    _keep_refuted(state, found or InPieces((), (), (), 0, ()), searched, mismatch)
+
+
+def _keep_refuted(state: _State, found: InPieces, searched: Searched, mismatch: Mismatch | None) -> None:
+    state.keep_pieces(replace(found, outputs=searched.outputs, instances=()))
+    state.counterexample, state.notes, state.mismatch = searched.counterexample, searched.notes, mismatch
 
 
 def _not_proved(
@@ -232,6 +297,8 @@ class _State:
     counterexample: Counterexample | None = None
     notes: tuple[str, ...] = ()
     stopped: Stopped | None = None
+    was_executed: bool = False  # before anything was proved of the whole
+    executed: Executed | None = None  # the result, if it refutes what is not proved
     at: str = "before anything was proved"
     _made: Callable[[], InPieces] | None = None  # how to make the report on the pieces that are done
     _kept: float = 0.0  # when what is known of pieces was written down last, by the monotonic clock
