@@ -297,7 +297,7 @@ class Symbolic(Interpretation):
 
     def _defined(self, x: Polynomial, exponent: Fraction, box: Box) -> None:
         if exponent < 0:
-            if not powers.nonzero(self.store, x) and not partial.always_positive(self.store, x, box):
+            if not powers.nonzero(self.store, x) and partial.zero_parts(self.store, x, box):
                 self._oblige("positive" if exponent.denominator > 1 else "nonzero", x, box)
         elif exponent.denominator > 1 and not powers.nonnegative(self.store, x):
             self._oblige("nonnegative", x, box)
