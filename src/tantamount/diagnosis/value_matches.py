@@ -186,6 +186,13 @@ class ValueMatches:
         return frozenset(p for p in found if self.facts(p).collective == "mean" or "avg" in self.node(p).args)
 
     @cached_property
+    def _lost(self) -> Origin:
+        """The inputs that everything that is averaged over ranks is computed from: those of the loss."""
+        operands = (operand for place in self._means for operand in self.replay.operands[place])
+        found = [self.origin[one] for one in operands]
+        return found[0].intersection(*found[1:]) if found else frozenset()
+
+    @cached_property
     def _told(self) -> frozenset[Place]:
         """The values that outputs depend on in other ways than through a mean over ranks."""
         found: set[Place] = set()
@@ -200,8 +207,9 @@ class ValueMatches:
     def share(self, place: Place, value: Array | None = None) -> Part | None:
         """The part of a specification tensor that a value is a rank's share of: the mean over ranks that is taken below
         makes it right, for the loss of each is the mean over its own part of the batch. A value that an output depends
-        on in another way is none."""
-        if not self.averaged or self.replay.messages or place in self._told:
+        on in another way is none, nor one that is not computed from all that every such mean is: a parameter, before
+        the loss."""
+        if not self.averaged or self.replay.messages or place in self._told or not self._lost <= self.origin[place]:
             return None
         multiples = self.multiples(self.value(place) if value is None else value)
         return next((part for part, factor in multiples if round(factor, 6) in self.averaged), None)
