@@ -172,7 +172,7 @@ def _by_forms(
 
 
 # what is said of a change that repairs no output alone: formulas do not say it
-_ONCE_MORE = ("extra", "unreduced", "offset")
+_ONCE_MORE = ("extra", "unreduced", "offset", "operation")
 
 # what says all there is to say when it is found in the output itself, not inside one of its atoms
 _PLAIN = ("factor", "constant", "missing", "extra")

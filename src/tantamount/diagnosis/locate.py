@@ -252,9 +252,7 @@ def whole_reads(graph: Graph, node: Node) -> list[str]:
     return found
 
 
-def _is_one_of(
-    matches: ValueMatches, place: Place, factor: float | None, factors: Mapping[float, Origin]
-) -> bool:
+def _is_one_of(matches: ValueMatches, place: Place, factor: float | None, factors: Mapping[float, Origin]) -> bool:
     return factor is not None and factor in factors and factors[factor] <= matches.origin[place]
 
 
