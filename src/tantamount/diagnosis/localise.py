@@ -103,6 +103,9 @@ def _found(
         with within(patience):
             if told is not None and told.sure:
                 first = search.repaired(told, nodes, failing)
+        if first is not None:  # forms say no more than which other outputs lack reductions, too
+            bound, patience = "doubtful_seconds", proof.options.effort.bounds.doubtful_seconds
+        with within(patience):
             if first is None or not short:  # where time is short, the first place says enough
                 done: Sequence[str] = repair.repaired if repair is not None and first is not None else ()
                 if repair is not None and repair.right and first is not None:

@@ -66,8 +66,8 @@ def locate(
 ) -> Location:
     """The location at which the two sides part, above some wrong places; ``output`` is the specification's node that
     they should be. What is known to be ``right`` corresponds, and so do multiples by one of some ``factors`` of what is
-    computed from the inputs that come with it; on what is ``aside`` they do not depend. ``any_order``: what has the elements of a tensor in another order
-    corresponds to it."""
+    computed from the inputs that come with it; on what is ``aside`` they do not depend. ``any_order``: what has the
+    elements of a tensor in another order corresponds to it."""
 
     def known_to(matches: ValueMatches, place: Place) -> bool:
         if place in right or corresponds(matches, place, any_order) or matches.share(place) is not None:

@@ -7,9 +7,9 @@ record of where a tensor is undefined stays with each of the two: t may be finit
 may lose what is true (what follows from how t was computed), so a failure after cuts is not a failure yet. What is
 known of every element of t (it is positive, it is not negative) is true of its value, and kept with L.
 
-A mask over positive numbers, t = M p, stays in sight: t stands for M L, and u for that part of M L, where L is positive.
-Some L makes M L the value that t has, p itself, so that this holds of it, too. It says where t is 0, so that a sum
-over what a causal mask keeps is known to be positive.
+A mask over positive numbers, t = M p, stays in sight: t stands for M L, and u for that part of M L, where L is
+positive. Some L makes M L the value that t has, p itself, so that this holds of it, too. It says where t is 0, so that
+a sum over what a causal mask keeps is known to be positive.
 
 Forms stay as small as one step of the programs, so that the cost of a proof grows with the number of nodes.
 """

@@ -193,7 +193,12 @@ def test_programs_are_cut_where_forms_grow(
 def test_masks_over_positive_numbers_stay_in_sight(tmp_path: Path, diagonal: int, kept: bool) -> None:
     """What a causal mask keeps adds up to a positive number, also where the numbers under it are a fresh leaf; a mask
     that keeps nothing of the first row leaves a division by 0, of which nothing is claimed."""
-    rest = f"e = aten.exp.default(h)\nt = aten.tril.default(e, {diagonal})\ns = aten.sum.dim_IntList(t, [1], True)\nd = mul(s, s)\nz = aten.div.Tensor(t, d)\n-> z"
+    rest = f"""e = aten.exp.default(h)
+        t = aten.tril.default(e, {diagonal})
+        s = aten.sum.dim_IntList(t, [1], True)
+        d = mul(s, s)
+        z = aten.div.Tensor(t, d)
+        -> z"""
     whole = "x: float32[4, 6]\nw: float32[6, 4]\nh = mm(x, w)\n" + rest
     rank = 'x: float32[4, 3]\nw: float32[3, 4]\ny = mm(x, w)\nh = all_reduce(y, "sum", "tp")\n' + rest
     tables = '[inputs]\nx = "Shard(1)"\nw = "Shard(0)"\n[outputs]\nz = "Replicate()"\n'
