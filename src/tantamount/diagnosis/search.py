@@ -478,7 +478,7 @@ def _gain(start: Start, edit: Edit) -> int:
         value = np.asarray(tensor.value)
         if place in start.ends:
             gained.add("")  # the outputs will tell
-            if value.size == 1 and matches.is_part(value) is not None:
+            if (value.size == 1 or place in edit.changes) and matches.is_part(value) is not None:
                 gained.add("right")
         if place in edit.changes or value.dtype.kind != "f" or value.size < 2 or not value.any():
             continue
