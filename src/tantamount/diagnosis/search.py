@@ -194,6 +194,8 @@ def _first_passes(start: Start) -> Iterator[Pass]:
     location, suspects = start.location, start.suspects
     at = start.numbered
     yield at(location.ends), _VALUE
+    if start.matches.ratios:  # a multiple of what it should be: what comes next may be right by the same factor
+        yield at(location.scalings), _SIMPLE
     yield at(location.summands), _REDUCTIONS
     yield suspects[:_FIRST], (*_REDUCTIONS, EditKind.ONCE, *_SIMPLE, EditKind.OPERAND)
     yield at(location.frontier), (*_REDUCTIONS, EditKind.ONCE, *_SIMPLE, EditKind.OPERAND)
@@ -303,11 +305,15 @@ def _promising(start: Start, some: Sequence[tuple[int, Edit, Class]], budget: Bu
     """The candidates among changes: those that help most nearby are followed to the outputs."""
     effort = start.matches.effort
     first = {*start.location.frontier, *(start.number[c.first] for c in start.suspects)}
+    # of an output that is a multiple of what it should be, what is near a wrong number may seem right by chance
+    numbers = {one for one in start.location.scalings if start.matches.ratios}
     gains: list[tuple[int, int, int]] = []
     for k, (number, edit, _) in enumerate(some):
         if budget.spent(effort, start.matches):
             break
         gain = _gain(start, edit)
+        if gain < 0 and number in numbers and start.matches.other_number(edit.places[0]):
+            gain, first = 0, first | {number}
         if gain > 0 or (gain == 0 and number in first):  # what helps may be further below
             gains.append((-gain, number, k))
     found: list[_Candidate] = []
