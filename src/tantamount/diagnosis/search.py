@@ -132,10 +132,11 @@ def _nearest(start: Start, budget: Budget) -> Repair | None:
 
 
 def _says_less(start: Start, candidate: _Candidate, nearest: Repair) -> bool:
-    """True of a change that puts what is wanted in place of what there is, though other outputs stay wrong: of each of
-    several mistakes that says less than the change above it by which most becomes right."""
+    """True of a change that puts what is wanted in place of what there is, though other outputs stay wrong: of several
+    mistakes that says less than another function above it by which most becomes right."""
     above = start.matches.replay.above(candidate.edit.places)
-    return candidate.edit.replaces and candidate.cost[0] > 0 and not above.isdisjoint(nearest.edit.places)
+    function = nearest.edit.kind is EditKind.FUNCTION and not above.isdisjoint(nearest.edit.places)
+    return function and candidate.edit.replaces and candidate.cost[0] > 0
 
 
 @dataclass(frozen=True)
