@@ -28,6 +28,25 @@ class Messages:
         """The nodes that post messages, or pick the result of one of several, and receive nothing by it."""
         return frozenset(self.together.keys() - self.sent.keys())
 
+    def times(self, job: Job) -> Mapping[Place, int]:
+        """The positions of all nodes in the graphs of their ranks, later where they wait for what is sent later: what
+        is received comes after what was sent, whatever the rank does before."""
+        found: dict[Place, int] = {}
+        graphs = [list(graph.nodes) for graph in job.implementation]
+        done, last, moved = [0] * len(graphs), [-1] * len(graphs), True
+        while moved:
+            moved = False
+            for rank, nodes in enumerate(graphs):
+                while done[rank] < len(nodes):
+                    place = (rank, nodes[done[rank]].name)
+                    source = self.sent.get(place, place)
+                    if source != place and source not in found:
+                        break
+                    last[rank] = found[place] = max(last[rank], found.get(source, -1)) + 1
+                    done[rank] += 1
+                    moved = True
+        return found
+
 
 def messages_of(job: Job, postbox: Postbox, environments: Sequence[Environment]) -> Messages:
     """The messages of one execution, which left them in the postbox."""

@@ -59,7 +59,8 @@ class ValueMatches:
             for node in one.nodes
             if not self._is_source((rank, node.name)) and (value := replay.held((rank, node.name))) is not None
         }
-        self.everything = classes_of(self.job.implementation, shapes, self.cuts)
+        times = replay.messages.times(self.job) if replay.messages.sent else None
+        self.everything = classes_of(self.job.implementation, shapes, self.cuts, times)
         self.classes = [c for c in self.everything if any(place in self.cone for place in c.places)]
         whole = {
             (0, node.name): value.shape
