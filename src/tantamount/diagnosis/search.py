@@ -203,6 +203,8 @@ def _first_passes(start: Start) -> Iterator[Pass]:
     yield at(location.summands), _SIMPLE
     yield at(location.scalings), _SIMPLE
     yield at(location.silent), _SIMPLE
+    matches = start.matches  # numbers that the specification nowhere has there, on whatever rank
+    yield [c for c in matches.classes if any(map(matches.other_number, c.places))], (EditKind.LITERAL,)
     yield suspects[:_FIRST], _VALUE
     yield at(location.frontier), _VALUE
     yield at(location.boundary), _VALUE
