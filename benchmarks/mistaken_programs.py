@@ -230,7 +230,7 @@ def _cases(folder: Path, family: str, program: Program, seed: int) -> Iterator[d
 
 
 def _plan(job: Job) -> Plan | None:
-    sides = prove(job, Options(align=align))
+    sides = prove(job, Options(align=align, cut=True))  # forms of many layers may grow without
     try:
         return plan_execution(sides.store, job, sides.inputs, sides.specification, sides.implementation, Limits())
     except (NotExecuted, Unsupported):

@@ -170,7 +170,7 @@ class Evaluator:
         if atom.op == "max":
             members = [self._members(m, axes) for m, _ in atom.arguments[0]]
             return np.concatenate([v for _, values in members for v in values], axis=-1).max(axis=-1)
-        if atom.op in ("polynomial", "element"):
+        if atom.op in ("polynomial", "element", "not"):  # the argument of a "not" is the negation already
             return self.polynomial(atom.arguments[0], axes)
         if atom.op == "exp":
             return np.exp(self.polynomial(atom.arguments[0], axes))

@@ -297,8 +297,12 @@ class Symbolic(Interpretation):
 
     def _defined(self, x: Polynomial, exponent: Fraction, box: Box) -> None:
         if exponent < 0:
-            if not powers.nonzero(self.store, x) and not partial.always_positive(self.store, x, box):
-                self._oblige("positive" if exponent.denominator > 1 else "nonzero", x, box)
+            if powers.nonzero(self.store, x) or partial.always_positive(self.store, x, box):
+                return
+            if exponent.denominator > 1:
+                self._oblige("positive", x, box)
+            elif partial.zero_parts(self.store, x, box):  # of a product: of any factor
+                self._oblige("nonzero", x, box)
         elif exponent.denominator > 1 and not powers.nonnegative(self.store, x):
             self._oblige("nonnegative", x, box)
 

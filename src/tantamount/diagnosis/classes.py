@@ -33,11 +33,14 @@ class Class:
 
 
 def classes_of(
-    graphs: Sequence[Graph], shapes: Mapping[Place, tuple[int, ...]], cuts: Callable[[Place], bool]
+    graphs: Sequence[Graph],
+    shapes: Mapping[Place, tuple[int, ...]],
+    cuts: Callable[[Place], bool],
+    times: Mapping[Place, int] | None = None,
 ) -> list[Class]:
     """The classes of all nodes with one result (whose shapes are given), in the order of their first nodes. Nodes that
     compute something else from the very same operands are no siblings: then the numbers count, but for those that
-    ``cuts`` says cut out a part of their operand."""
+    ``cuts`` says cut out a part of their operand. ``times`` has when nodes run, if not by their positions."""
     colours: dict[Place, int] = {}
     numbers: dict[object, int] = {}
     members: dict[int, list[tuple[int, Place]]] = {}
@@ -48,7 +51,8 @@ def classes_of(
             key = (node.op, target_of(graph, node), shape, _skeleton(node, rank, colours))
             colour = colours[place] = numbers.setdefault(key, len(numbers))
             if place in shapes:
-                members.setdefault(colour, []).append((position, place))
+                at = position if times is None else times.get(place, position)
+                members.setdefault(colour, []).append((at, place))
     found: list[tuple[tuple[int, Place], Class]] = []
     for some in members.values():
         for group in _alike(graphs, some, cuts):

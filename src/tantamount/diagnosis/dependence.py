@@ -9,13 +9,13 @@ only those are that it is made of.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
 import numpy as np
 
-from tantamount.diagnosis.classes import Class
+from tantamount.diagnosis.classes import Class, Origin
 from tantamount.diagnosis.locate import reads
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import ValueMatches
@@ -30,15 +30,16 @@ class Dependence:
     """``suspects`` are above the wrong output, and no right output is computed from them: each a node on all ranks,
     in the order of the data flow. ``right`` are values read there that right outputs are computed from, and ``factors``
     what these are multiplied by, beside tensors of the specification: a rank's gradients before they are averaged.
-    The wrong output does not depend on what is ``aside``."""
+    With each comes what all of them are computed from: what lacks some of that, a parameter, is no such multiple if it
+    is right. The wrong output does not depend on what is ``aside``."""
 
     suspects: tuple[Class, ...]
     right: frozenset[Place]
-    factors: frozenset[float]
+    factors: Mapping[float, Origin]
     aside: frozenset[Place]
 
 
-NOBODY = Dependence((), frozenset[Place](), frozenset[float](), frozenset[Place]())
+NOBODY = Dependence((), frozenset[Place](), {}, frozenset[Place]())
 
 
 def dependence(matches: ValueMatches, right: Sequence[str]) -> Dependence:
@@ -102,8 +103,12 @@ def dependence(matches: ValueMatches, right: Sequence[str]) -> Dependence:
             continue
         push([one for place in line for one in reads(matches, place)])
     suspects.reverse()
-    factors = {round(factor, 6) for place in good for _, factor in list(matches.multiples(matches.value(place)))[:1]}
-    return Dependence(tuple(suspects), frozenset(good), frozenset(factors - {1.0}), frozenset(aside))
+    factors: dict[float, Origin] = {}
+    for place in good:
+        factor = next((round(factor, 6) for _, factor in matches.multiples(matches.value(place))), 1.0)
+        if factor != 1.0:
+            factors[factor] = factors.get(factor, matches.origin[place]) & matches.origin[place]
+    return Dependence(tuple(suspects), frozenset(good), factors, frozenset(aside))
 
 
 def _line(matches: ValueMatches, place: Place) -> tuple[Place, ...]:

@@ -100,6 +100,9 @@ def find_mismatch(
         with within(patience):
             if told is not None and told.sure:
                 first = search.repaired(told, nodes, failing)
+        if first is not None:  # forms say no more than which other outputs lack reductions, too
+            bound, patience = "doubtful_seconds", proof.options.effort.bounds.doubtful_seconds
+        with within(patience):
             if first is None or not short:  # where time is short, the first place says enough
                 done: Sequence[str] = repair.repaired if repair is not None and first is not None else ()
                 if repair is not None and repair.right and first is not None:
@@ -169,7 +172,7 @@ def _by_forms(
 
 
 # what is said of a change that repairs no output alone: formulas do not say it
-_ONCE_MORE = ("extra", "unreduced", "offset")
+_ONCE_MORE = ("extra", "unreduced", "offset", "operation")
 
 # what says all there is to say when it is found in the output itself, not inside one of its atoms
 _PLAIN = ("factor", "constant", "missing", "extra")

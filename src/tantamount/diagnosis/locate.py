@@ -14,9 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 
+from tantamount.diagnosis.classes import Origin
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import ValueMatches
 from tantamount.ir.graph import Graph, Node, references
+
+NO_FACTORS: Mapping[float, Origin] = {}
 
 __all__ = ["Location", "corresponds", "locate", "reads", "whole_reads"]
 
@@ -57,19 +60,19 @@ def locate(
     wrong: Iterable[Place],
     output: str,
     right: Set[Place] = frozenset(),
-    factors: Set[float] = frozenset(),
+    factors: Mapping[float, Origin] = NO_FACTORS,
     aside: Set[Place] = frozenset(),
     any_order: bool = False,
 ) -> Location:
     """The location at which the two sides part, above some wrong places; ``output`` is the specification's node that
-    they should be. What is known to be ``right`` corresponds, and so do multiples by one of some ``factors``; on
-    what is ``aside`` they do not depend. ``any_order``: what has the elements of a tensor in another order
-    corresponds to it."""
+    they should be. What is known to be ``right`` corresponds, and so do multiples by one of some ``factors`` of what is
+    computed from the inputs that come with it; on what is ``aside`` they do not depend. ``any_order``: what has the
+    elements of a tensor in another order corresponds to it."""
 
     def known_to(matches: ValueMatches, place: Place) -> bool:
         if place in right or corresponds(matches, place, any_order) or matches.share(place) is not None:
             return True
-        return bool(factors) and _factor(matches, place) in factors
+        return bool(factors) and _is_one_of(matches, place, _factor(matches, place), factors)
 
     number = {place: k for k, c in enumerate(matches.classes) for place in c.places}
     apart: dict[Place, None] = {}
@@ -249,14 +252,18 @@ def whole_reads(graph: Graph, node: Node) -> list[str]:
     return found
 
 
-def _multiplied(matches: ValueMatches, factors: Set[float]) -> frozenset[str]:
+def _is_one_of(matches: ValueMatches, place: Place, factor: float | None, factors: Mapping[float, Origin]) -> bool:
+    return factor is not None and factor in factors and factors[factor] <= matches.origin[place]
+
+
+def _multiplied(matches: ValueMatches, factors: Mapping[float, Origin]) -> frozenset[str]:
     """The specification's tensors of whose parts the implementation has one of some multiples."""
     found: set[str] = set()
     for c in matches.classes:
         for place in c.places:
             if matches.aligned(place) is None and matches.value(place).size > 1:
                 parts = matches.multiples(matches.value(place)) if factors else ()
-                found.update(part[0] for part, factor in parts if round(factor, 6) in factors)
+                found.update(part[0] for part, f in parts if _is_one_of(matches, place, round(f, 6), factors))
                 share = matches.share(place)
                 found.update(() if share is None else (share[0],))
     return frozenset(found)

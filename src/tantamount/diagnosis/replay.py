@@ -16,6 +16,7 @@ from math import inf, prod
 import numpy as np
 
 from tantamount.correspond.values import close
+from tantamount.diagnosis.messages import Messages, Place, messages_of
 from tantamount.errors import TantamountError, Unsupported
 from tantamount.execution.arrays import Comparison, comparisons
 from tantamount.execution.plans import Given, Leaves, Plan, given
@@ -27,13 +28,13 @@ from tantamount.ops.builder import Builder
 from tantamount.ops.calls import operator_of
 from tantamount.ops.execute import Environment, Result, run, run_node
 from tantamount.ops.lockstep import run_ranks
+from tantamount.ops.messages import Postbox
 from tantamount.proof.outputs import output_node
 from tantamount.semantics.interpret import Evaluation, constant_of, input_tensors, interpret
 from tantamount.semantics.reference import Array, Reference
 
 __all__ = ["Changes", "Place", "Replay", "differing", "typed"]
 
-Place = tuple[int, str]  # a rank and the name of a node of its graph
 Changes = Mapping[Place, Array]
 
 _ELEMENTS = 20_000  # that count as much as one node
@@ -54,7 +55,9 @@ class Replay:
         self.expected = self.specification(on.specification)
         graphs = self.job.implementation
         inputs = [input_tensors(graph, values) for graph, values in zip(graphs, on.ranks, strict=True)]
-        self.environments = self._run(graphs, inputs)
+        postbox = Postbox(self.job.mesh)
+        self.environments = self._run(graphs, inputs, postbox=postbox)
+        self.messages: Messages = messages_of(self.job, postbox, self.environments)
         self._needs: dict[tuple[str, ...], set[Place]] = {}
         self.effort = 0  # of all that was computed again: nodes, and a thousand elements for one more
 
@@ -68,6 +71,7 @@ class Replay:
         graphs: Sequence[Graph],
         inputs: Sequence[Mapping[str, Tensor]],
         before: Sequence[Environment] | None = None,
+        postbox: Postbox | None = None,
     ) -> list[Environment]:
         """The values of all nodes. Those whose operands are what they were ``before`` are not computed again, and what
         a collective gives as it was is the same object, so that nothing below is either."""
@@ -84,17 +88,19 @@ class Replay:
             return run_node(graphs[rank], node, Builder(on[rank], node.name), environment, constant, None)
 
         def each(rank: int, node: Node, result: Result) -> Result:
-            known = before[rank].get(node.name) if before is not None and (rank, node.name) in self.partners else None
+            known = before[rank].get(node.name) if before is not None and (rank, node.name) in self.together else None
             return known if known is not None and _unchanged(known, result) else result
 
         with np.errstate(all="ignore"):
-            return run_ranks(graphs, self.job.mesh, on, inputs, constant=constant, each=each, compute=compute)
+            return run_ranks(
+                graphs, self.job.mesh, on, inputs, constant=constant, each=each, compute=compute, postbox=postbox
+            )
 
     def computed(self, place: Place, node: Node, more: Mapping[str, Tensor] | None = None) -> Array | None:
         """The value that a node would have; ``more`` are values that its arguments may name. ``None`` if it cannot be
         computed, or takes other ranks."""
         rank = place[0]
-        if self.partners.get(place) or node.target == "getitem":
+        if self.together.get(place) or node.target == "getitem":
             return None
         inputs: dict[str, Tensor] = dict(more or {})
         for ref in references(node):
@@ -146,14 +152,9 @@ class Replay:
         return {place: tuple(places) for places in calls.values() for place in places}
 
     @cached_property
-    def messages(self) -> bool:
-        """True if ranks send each other messages: then every change computes everything again."""
-        return any(
-            operator_of(graph, node).peer_parameter is not None
-            for graph in self.job.implementation
-            for node in graph.nodes
-            if node.op == "call" and node.target != "getitem"
-        )
+    def together(self) -> Mapping[Place, tuple[Place, ...]]:
+        """The calls that none can be computed without: all members' of a collective, both sides' of a message."""
+        return {**self.partners, **self.messages.together}
 
     @cached_property
     def order(self) -> Sequence[Place]:
@@ -162,16 +163,16 @@ class Replay:
 
     @cached_property
     def operands(self) -> Mapping[Place, tuple[Place, ...]]:
-        """The places that each value is computed from, on all ranks."""
+        """The places that each value is computed from, on all ranks: of what is received, what was sent."""
         graphs = self.job.implementation
-        return {
-            place: tuple(
-                (rank, ref)
-                for rank, name in self.partners.get(place, (place,))
-                for ref in references(graphs[rank].by_name[name])
-            )
-            for place in self.order
-        }
+
+        def of(place: Place) -> tuple[Place, ...]:
+            if place in self.messages.sent:
+                return (self.messages.sent[place],)
+            members = self.partners.get(place, (place,))
+            return tuple((rank, ref) for rank, name in members for ref in references(graphs[rank].by_name[name]))
+
+        return {place: of(place) for place in self.order}
 
     @cached_property
     def readers(self) -> Mapping[Place, tuple[Place, ...]]:
@@ -183,23 +184,21 @@ class Replay:
         return {place: tuple(some) for place, some in found.items()}
 
     def above(self, places: Iterable[Place]) -> set[Place]:
-        """Everything that these places depend on, they included. Across messages: everything."""
-        return set(self.order) if self.messages else _closure(places, self.operands)
+        """Everything that these places depend on, they included."""
+        return _closure(places, self.operands)
 
     def cone(self, output: str) -> set[Place]:
         """Everything that an output depends on."""
         return self.above(self.output_places(output))
 
     def below(self, places: Iterable[Place]) -> set[Place]:
-        """Everything that depends on these places, they included. Across messages: everything."""
-        return set(self.order) if self.messages else _closure(places, self.readers)
+        """Everything that depends on these places, they included."""
+        return _closure(places, self.readers)
 
     def _needed(self, outputs: tuple[str, ...]) -> set[Place]:
-        """All that some outputs depend on, all members of a collective at once. Across messages: everything."""
-        if self.messages:
-            return set(self.order)
+        """All that some outputs depend on, all members of a collective, and both sides of a message, at once."""
         if outputs not in self._needs:
-            edges = {place: (*some, *self.partners.get(place, ())) for place, some in self.operands.items()}
+            edges = {place: (*some, *self.together.get(place, ())) for place, some in self.operands.items()}
             ends = [place for output in outputs for place in self.output_places(output)]
             self._needs[outputs] = _closure(ends, edges)
         return self._needs[outputs]
@@ -266,8 +265,6 @@ class Replay:
     def nearby(self, changes: Changes, nodes: int) -> Mapping[Place, Tensor] | None:
         """The values, once some are changed, of the first places below them: at most so many on every rank, those that
         are changed included. ``None`` where they cannot be computed alone."""
-        if self.messages:
-            return None
         near = self._near(changes, nodes * len(self.job.implementation))
         try:
             environments = self._computed(changes, near)
@@ -276,13 +273,10 @@ class Replay:
         return {place: value for place in near if isinstance(value := environments[place[0]].get(place[1]), Tensor)}
 
     def gives(self, changes: Changes, wanted: Changes) -> bool:
-        """True if values become others, further below, once some are changed. Across messages that is not computed."""
-        if self.messages:
-            return True
+        """True if values become others, further below, once some are changed."""
         between = self.below(changes) & self.above(wanted)
-        edges = {place: self.partners.get(place, ()) for place in between}
         try:
-            environments = self._computed(changes, _closure(between, edges))
+            environments = self._computed(changes, _closure(between, self.partners))
         except TantamountError:
             return False
         found = {place: environments[place[0]].get(place[1]) for place in wanted}
@@ -316,7 +310,7 @@ class Replay:
                 continue
             found.add(place)
             if place not in changes:
-                found.update(self.partners.get(place, ()))
+                found.update(self.together.get(place, ()))
             for reader in self.readers.get(place, ()):
                 heappush(pending, (self.position[reader], reader))
         return found
@@ -330,6 +324,23 @@ class Replay:
             for k, node in enumerate(graph.nodes)
         }
 
+    def _with_other_sides(self, below: set[Place], changes: Changes) -> set[Place]:
+        """Places below changes, and what sends and receives on the other side of messages there. Where what is received
+        is changed itself, nothing is sent."""
+        together = self.messages.together
+        if not together:
+            return below
+        received = {place for place in changes if place in together and self._node(place).target != "getitem"}
+        unsent = {other for place in received for other in together[place]}
+        if any(set(together[place]) - received for place in unsent):
+            raise Unsupported("one of several messages")
+        left_out = received | unsent
+        edges = {place: some for place, some in together.items() if place not in left_out}
+        return (_closure(below - changes.keys() - left_out, edges) - left_out) | (below & changes.keys())
+
+    def _node(self, place: Place) -> Node:
+        return self.job.implementation[place[0]].by_name[place[1]]
+
     def _changed(self, changes: Changes, instead: Mapping[Place, Node], outputs: Sequence[str]) -> list[Environment]:
         """The values of all places once values are changed; those that no output of ``outputs`` depends on stay."""
         below = self.below([*changes, *instead]) & self._needed(tuple(outputs))
@@ -341,6 +352,7 @@ class Replay:
     ) -> list[Environment]:
         """The values of some places below changes, and of what they read."""
         other = instead or {}
+        below = self._with_other_sides(below, changes)
         graphs: list[Graph] = []
         inputs: list[dict[str, Tensor]] = []
         for rank, graph in enumerate(self.job.implementation):

@@ -96,6 +96,9 @@ def find_repairs(plan: Plan, outputs: Sequence[str], seconds: float = 0.0) -> It
     found = sorted(found, key=lambda one: one.cost)
     if found:
         found[0] = _widened(start, _hoisted(start, found[0], budget))
+    before = nearest is not None and bool(found) and _says_less(start, found[0], nearest)
+    if nearest is not None and before:
+        yield nearest
     for candidate in effort.first("repair_outputs", found):
         repeated = [_again(second(seed), candidate) for seed in seeds[-_CONFIRMATIONS:]]
         if None not in repeated:
@@ -103,7 +106,7 @@ def find_repairs(plan: Plan, outputs: Sequence[str], seconds: float = 0.0) -> It
             right = all(repeated) and _all_right(start, candidate.edit, rest, candidate.repaired)
             yield Repair(candidate.edit, candidate.c, candidate.repaired, start.matches, right)
             break
-    if nearest is not None:
+    if nearest is not None and not before:
         yield nearest
     yield Parted(start.matches, start.parting, start.suspects)
 
@@ -117,7 +120,7 @@ def _nearest(start: Start, budget: Budget) -> Repair | None:
     for number in matches.effort.first("repair_promising", first):
         c = matches.classes[number]
         floats = matches.value(c.first).dtype.kind == "f"  # masks and indices differ between right programs as well
-        for edit in edits_of(matches, c, (*_REDUCTIONS, EditKind.BYPASS, EditKind.VALUE)) if floats else ():
+        for edit in edits_of(matches, c, _TOLD_ALONE) if floats else ():
             if budget.spent(matches.effort, matches):
                 break
             if number in location.boundary and not moves(matches, edit):
@@ -126,6 +129,14 @@ def _nearest(start: Start, budget: Budget) -> Repair | None:
             if gain > 1 and (best is None or gain > best[0]):
                 best = (gain, number, edit, c)
     return None if best is None else Repair(best[2], best[3], (), matches)
+
+
+def _says_less(start: Start, candidate: _Candidate, nearest: Repair) -> bool:
+    """True of a change that puts what is wanted in place of what there is, though other outputs stay wrong: of several
+    mistakes that says less than another function above it by which most becomes right."""
+    above = start.matches.replay.above(candidate.edit.places)
+    function = nearest.edit.kind is EditKind.FUNCTION and not above.isdisjoint(nearest.edit.places)
+    return function and candidate.edit.replaces and candidate.cost[0] > 0
 
 
 @dataclass(frozen=True)
@@ -170,6 +181,7 @@ class _Candidate:
 
 
 _REDUCTIONS = (EditKind.SUM, EditKind.MEAN, EditKind.MAXIMUM)
+_TOLD_ALONE = (*_REDUCTIONS, EditKind.BYPASS, EditKind.VALUE, EditKind.FUNCTION)
 _SIMPLE = (EditKind.BYPASS, EditKind.LITERAL, EditKind.SCALE, EditKind.ORDER, EditKind.BLOCK)
 _VALUE = (EditKind.VALUE,)
 _SMALL = 120  # nodes of all ranks: below changes of so small a program everything is computed again at once
@@ -183,12 +195,16 @@ def _first_passes(start: Start) -> Iterator[Pass]:
     location, suspects = start.location, start.suspects
     at = start.numbered
     yield at(location.ends), _VALUE
+    if start.matches.ratios:  # a multiple of what it should be: what comes next may be right by the same factor
+        yield at(location.scalings), _SIMPLE
     yield at(location.summands), _REDUCTIONS
     yield suspects[:_FIRST], (*_REDUCTIONS, EditKind.ONCE, *_SIMPLE, EditKind.OPERAND)
     yield at(location.frontier), (*_REDUCTIONS, EditKind.ONCE, *_SIMPLE, EditKind.OPERAND)
     yield at(location.summands), _SIMPLE
     yield at(location.scalings), _SIMPLE
     yield at(location.silent), _SIMPLE
+    matches = start.matches  # numbers that the specification nowhere has there, on whatever rank
+    yield [c for c in matches.classes if any(map(matches.other_number, c.places))], (EditKind.LITERAL,)
     yield suspects[:_FIRST], _VALUE
     yield at(location.frontier), _VALUE
     yield at(location.boundary), _VALUE
@@ -230,6 +246,7 @@ def _everywhere(start: Start) -> Iterator[Pass]:
     matches = start.matches
     apart = start.numbered(start.location.apart)
     yield apart, _SIMPLE
+    yield [*start.suspects, *start.numbered(start.location.boundary)], _SIMPLE  # they may be another tensor by chance
     yield apart, (EditKind.FUNCTION,)
     yield apart, (EditKind.TOTAL,)
     yield apart, (EditKind.OPERAND, EditKind.LIKE)
@@ -291,11 +308,15 @@ def _promising(start: Start, some: Sequence[tuple[int, Edit, Class]], budget: Bu
     """The candidates among changes: those that help most nearby are followed to the outputs."""
     effort = start.matches.effort
     first = {*start.location.frontier, *(start.number[c.first] for c in start.suspects)}
+    # of an output that is a multiple of what it should be, what is near a wrong number may seem right by chance
+    numbers = {one for one in start.location.scalings if start.matches.ratios}
     gains: list[tuple[int, int, int]] = []
     for k, (number, edit, _) in enumerate(some):
         if budget.spent(effort, start.matches):
             break
         gain = _gain(start, edit)
+        if gain < 0 and number in numbers and start.matches.other_number(edit.places[0]):
+            gain, first = 0, first | {number}
         if gain > 0 or (gain == 0 and number in first):  # what helps may be further below
             gains.append((-gain, number, k))
     found: list[_Candidate] = []
@@ -441,7 +462,8 @@ def _of_the_operand(start: Start, best: _Candidate, position: int) -> _Candidate
     changes: dict[Place, Array] = {}
     wanted: dict[Place, Part] = {}
     for place in best.edit.places:
-        given = (place[0], list(references(matches.node(place)))[position])
+        sent = matches.replay.messages.sent.get(place)  # what another rank sends is what is received
+        given = sent or (place[0], list(references(matches.node(place)))[position])
         part = matches.part(best.edit.wanted[place], matches.value(given).shape)
         if part is None or matches.node(given).op != "call" or given not in matches.class_of:
             return None
@@ -453,25 +475,27 @@ def _of_the_operand(start: Start, best: _Candidate, position: int) -> _Candidate
 
 
 def _gain(start: Start, edit: Edit) -> int:
-    """The number of tensors of the specification that the implementation lacked and has below a change, less the number
-    of places that correspond to something only without the change."""
+    """The number of tensors of the specification, or parts of them, that the implementation lacked and has below a
+    change, less the number of places that correspond to something only without the change."""
     matches = start.matches
     near = matches.replay.nearby(edit.changes, _NEAR)
     if near is None:
         return 1  # unknown: the outputs will tell
-    gained: set[str] = set()
+    gained: set[str | Part] = set()
     lost = 0
     for place, tensor in near.items():
         value = np.asarray(tensor.value)
         if place in start.ends:
             gained.add("")  # the outputs will tell
-            if value.size == 1 and matches.is_part(value) is not None:
+            if (value.size == 1 or place in edit.changes) and matches.is_part(value) is not None:
                 gained.add("right")
         if place in edit.changes or value.dtype.kind != "f" or value.size < 2 or not value.any():
             continue
         part = matches.is_part(value) or matches.share(place, value)
         if part is not None and part[0] not in matches.matched:
             gained.add(part[0])
+        elif part is not None and matches.aligned(place) is None and part not in matches.matched_parts:
+            gained.add(part)
         elif part is None and (part := _summand(matches, near, place)) is not None and part[0] not in matches.summed:
             gained.update({part[0]} - matches.matched)
         elif part is None and matches.aligned(place) is not None:

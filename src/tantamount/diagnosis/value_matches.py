@@ -31,6 +31,7 @@ Slot = Union[int, str]  # which argument: a position, or a keyword
 Part = tuple[str, "Box | None"]  # a tensor of the specification, and which block of it (``None``: the whole)
 
 _FEW = 8  # elements: of fewer the same ones are found by chance, of numbers that are drawn from a few
+_PASSED_ON = Facts(moved=frozenset({"sent"}), view=True, collective="message")
 _EXACT = 1e-9  # relative to a number: what is so near a fraction of small numbers is one, hardly by chance
 
 
@@ -58,7 +59,8 @@ class ValueMatches:
             for node in one.nodes
             if not self._is_source((rank, node.name)) and (value := replay.held((rank, node.name))) is not None
         }
-        self.everything = classes_of(self.job.implementation, shapes, self.cuts)
+        times = replay.messages.times(self.job) if replay.messages.sent else None
+        self.everything = classes_of(self.job.implementation, shapes, self.cuts, times)
         self.classes = [c for c in self.everything if any(place in self.cone for place in c.places)]
         whole = {
             (0, node.name): value.shape
@@ -186,6 +188,13 @@ class ValueMatches:
         return frozenset(p for p in found if self.facts(p).collective == "mean" or "avg" in self.node(p).args)
 
     @cached_property
+    def _lost(self) -> Origin:
+        """The inputs that everything that is averaged over ranks is computed from: those of the loss."""
+        operands = (operand for place in self._means for operand in self.replay.operands[place])
+        found = [self.origin[one] for one in operands]
+        return found[0].intersection(*found[1:]) if found else frozenset()
+
+    @cached_property
     def _told(self) -> frozenset[Place]:
         """The values that outputs depend on in other ways than through a mean over ranks."""
         found: set[Place] = set()
@@ -200,8 +209,9 @@ class ValueMatches:
     def share(self, place: Place, value: Array | None = None) -> Part | None:
         """The part of a specification tensor that a value is a rank's share of: the mean over ranks that is taken below
         makes it right, for the loss of each is the mean over its own part of the batch. A value that an output depends
-        on in another way is none."""
-        if not self.averaged or self.replay.messages or place in self._told:
+        on in another way is none, nor one that is not computed from all that every such mean is: a parameter, before
+        the loss."""
+        if not self.averaged or place in self._told or not self._lost <= self.origin[place]:
             return None
         multiples = self.multiples(self.value(place) if value is None else value)
         return next((part for part, factor in multiples if round(factor, 6) in self.averaged), None)
@@ -221,6 +231,11 @@ class ValueMatches:
                         if part[1] is None and abs(factor - 1) < 1e-6
                     )
         return found
+
+    @cached_property
+    def matched_parts(self) -> frozenset[Part]:
+        """The parts of the specification's tensors that values of the implementation are."""
+        return frozenset(part for c in self.classes for place in c.places if (part := self.aligned(place)) is not None)
 
     def groups(self, c: Class) -> Iterator[tuple[str, Sequence[Sequence[Place]]]]:
         """Members that may belong together, by mesh axes, few first; without a mesh, those with one origin."""
@@ -344,6 +359,8 @@ class ValueMatches:
     def facts(self, place: Place) -> Facts:
         """The facts of the operator that computes a value of the implementation (of one of several results, those of
         the operator that has them), with its operands as the graph names them; none of inputs and constants."""
+        if place in self.replay.messages.sent:
+            return _PASSED_ON
         if place not in self._facts:
             graph, node = self.graph(place), _named(self.graph(place), self.node(place))
             self._facts[place] = self._facts_of(graph, node, lambda name: self._operand((place[0], name)), self._groups)
@@ -430,6 +447,8 @@ class ValueMatches:
     def _is_source(self, place: Place) -> bool:
         """True for constants and for operators whose result depends on the value of no operand, whatever that is."""
         node = self.node(place)
+        if place in self.replay.messages.sent:
+            return False
         if node.op == "constant" or (node.op == "call" and not list(references(node))):
             return True
         if node.op != "call" or not self.facts(place).factory:

@@ -81,12 +81,13 @@ def run_ranks(
     rescue: Callable[[int, Node, Environment, Unsupported], Result] | None = None,
     classes: Sequence[RankClass] | None = None,
     compute: Callable[[int, Node, Environment], Result] | None = None,
+    postbox: Postbox | None = None,
 ) -> list[Environment]:
     """The value of every node on every rank; ``rescue`` gives a value where the interpretation cannot.
 
     ``classes`` are run as one each (without them, every rank is one): then there is one interpretation, one set of
     inputs and one environment for each, and ranks are numbers of leaders. ``compute`` evaluates a node that concerns
-    no other class, by default with the leader's attributes.
+    no other class, by default with the leader's attributes. ``postbox``, an empty one, gets the messages.
 
     Raises :class:`UserError` if the ranks' collectives do not match (another kind, type or attribute at the same
     position of a group), if a message has no other side, or if ranks wait for each other."""
@@ -95,7 +96,7 @@ def run_ranks(
     environments: dict[int, Environment] = {rank: dict(given) for rank, given in zip(leaders, inputs, strict=True)}
     interpretation = dict(zip(leaders, interpretations, strict=True))
     folded = classes[0].mesh.axes
-    postbox = Postbox(mesh)
+    postbox = Postbox(mesh) if postbox is None else postbox
     halted: dict[int, Node | None] = {}  # ranks that wait for messages: at a node, or at the end
     position = dict.fromkeys(leaders, 0)
     calls: dict[int, dict[tuple[int, ...], int]] = {rank: {} for rank in leaders}  # collectives finished, by members

@@ -64,12 +64,14 @@ class Open:
 
 @dataclass
 class Postbox:
-    """All messages of one run. ``open`` has the nodes of every rank whose results are not complete."""
+    """All messages of one run. ``open`` has the nodes of every rank whose results are not complete, ``posts`` by rank
+    and node the messages of which all nodes have results."""
 
     mesh: Mesh
     sent: dict[Channel, list[Post]] = field(default_factory=dict[Channel, list[Post]])
     received: dict[Channel, list[Post]] = field(default_factory=dict[Channel, list[Post]])
     open: dict[int, dict[str, Open]] = field(default_factory=dict[int, dict[str, Open]])
+    posts: dict[tuple[int, str], tuple[Post, ...]] = field(default_factory=dict[tuple[int, str], tuple[Post, ...]])
 
     def post(
         self, rank: int, node: Node, kind: str, group: str, peer: int, tag: int, tensor: Tensor, place: str
@@ -90,6 +92,7 @@ class Postbox:
 
     def add(self, rank: int, node: Node, posts: tuple[Post, ...], several: bool) -> None:
         """The node's results are those of the posts, once they are complete."""
+        self.posts[rank, node.name] = posts
         self.open.setdefault(rank, {})[node.name] = Open(node, posts, several)
 
     def take(self, rank: int, node: Node) -> bool:

@@ -7,6 +7,10 @@ record of where a tensor is undefined stays with each of the two: t may be finit
 may lose what is true (what follows from how t was computed), so a failure after cuts is not a failure yet. What is
 known of every element of t (it is positive, it is not negative) is true of its value, and kept with L.
 
+A mask over positive numbers, t = M p, stays in sight: t stands for M L, and u for that part of M L, where L is
+positive. Some L makes M L the value that t has, p itself, so that this holds of it, too. It says where t is 0, so that
+a sum over what a causal mask keeps is known to be positive.
+
 Forms stay as small as one step of the programs, so that the cost of a proof grows with the number of nodes.
 """
 
@@ -17,11 +21,14 @@ from dataclasses import dataclass, field, replace
 
 from tantamount.calculus import forms, powers
 from tantamount.calculus.atoms import Store, ValueFacts
+from tantamount.calculus.boxes import Box
 from tantamount.calculus.compare import equal
 from tantamount.calculus.forms import Form, leaf_form
 from tantamount.calculus.infinities import unbounded
+from tantamount.calculus.masked import covered, mask_over_positive
+from tantamount.calculus.partial import always_positive
 from tantamount.calculus.records import with_undefined
-from tantamount.calculus.terms import sole_factor, sole_number
+from tantamount.calculus.terms import Polynomial, sole_factor, sole_number
 from tantamount.calculus.unfold import define
 from tantamount.errors import Unsupported
 from tantamount.ir.graph import references
@@ -273,12 +280,15 @@ class Cuts:
         if name in self.definitions or _is_view(self.store, form):
             return form
         self.definitions[name] = form
+        found = mask_over_positive(self.store, form)
+        mask, below = (None, form) if found is None else found
         leaf = self._leaves.get(form)  # of a tensor that is computed alike: they stay equal
         if leaf is None:
-            leaf = self._leaves[form] = self.store.leaf(SOURCE, name, whole.shape, _facts(self.store, form))
-            define(self.store, leaf, form)
+            leaf = self._leaves[form] = self.store.leaf(SOURCE, name, whole.shape, _facts(self.store, below))
+            define(self.store, leaf, below)
             self.store.leaves.computed.add(leaf)
-        cut = with_undefined(leaf_form(leaf, whole.shape), form.undefined)
+        value = leaf_form(leaf, whole.shape)
+        cut = with_undefined(value if mask is None else covered(self.store, mask, value), form.undefined)
         self.specification.values[name] = replace(whole, value=cut)
         return cut
 
@@ -308,6 +318,12 @@ def _facts(store: Store, form: Form) -> ValueFacts:
 
 def sign_of(store: Store, form: Form) -> Sign:
     """The sign of every element, as far as it is known."""
-    if all(powers.strictly_positive(store, x) for _, x in form.pieces):
+    if all(_is_positive(store, x, box) for box, x in form.pieces):
         return Sign.POSITIVE
     return Sign.NONNEGATIVE if all(powers.nonnegative(store, x) for _, x in form.pieces) else Sign.ANY
+
+
+def _is_positive(store: Store, x: Polynomial, box: Box) -> bool:
+    """True of a polynomial that is known to be > 0 on the box: so is what a masked softmax divides by, where each row
+    keeps something (its diagonal)."""
+    return powers.strictly_positive(store, x) or (not unbounded(store, x) and always_positive(store, x, box))

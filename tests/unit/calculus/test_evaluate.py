@@ -9,6 +9,8 @@ import pytest
 
 from support.calculus import Workbench
 from tantamount.calculus.evaluate import Evaluator
+from tantamount.calculus.polynomials import multiply
+from tantamount.calculus.records import freeze
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.builder import Builder
 
@@ -50,3 +52,13 @@ def test_what_lies_outside_a_leaf_is_no_block() -> None:
     found = bench.value(form, {"x": np.ones((4, 5))})
     assert np.isnan(found[:, 3]).all()
     assert np.array_equal(found[:, :3], np.ones((4, 3)))
+
+
+def test_negations_that_sums_leave_alone_have_values() -> None:
+    bench = Workbench()
+    x = bench.input("x", 5)
+    ((_, held),) = bench.aten("aten.ge.Scalar", x, 1.0).value.pieces  # 1 - [x < 1]
+    frozen = freeze(bench.store, multiply(bench.store, held, bench.aten("aten.ge.Scalar", x, 3.0).value.pieces[0][1]))
+    assert {bench.store.atoms[f.atom].op for m, _ in frozen for f in m} == {"not"}
+    found = Evaluator(bench.store, {("x", ()): np.arange(5.0)}).polynomial(frozen, {0: np.arange(5)})
+    assert np.array_equal(found, np.arange(5) >= 3)

@@ -221,3 +221,30 @@ def test_two_axes_cut_one_dimension_in_either_order() -> None:
     found = [tuple(box[0] for box in boxes) for boxes, _ in placements(np.arange(8.0), (2,), mesh)]
     assert ((0, 2), (2, 4), (4, 6), (6, 8)) in found
     assert ((0, 2), (4, 6), (2, 4), (6, 8)) in found
+
+
+def test_a_parameter_that_is_twice_as_large_is_no_share_of_a_mean(tmp_path: Path) -> None:
+    """Gradients are twice as large on each of two ranks, until they are averaged; a parameter must not be."""
+    text = """
+        x: float32[{rows}, 3]
+        w: float32[3, 2]
+        v: float32[2, 2]
+        h = mm(x, w)
+        t = aten.tanh.default(h)
+        y = mm(t, v)
+        g = mul(y, {share})
+        tt = aten.t.default(t)
+        {dv} = mm(tt, g)
+        k = {k}
+        kt = aten.t.default(k)
+        dt = mm(g, kt)
+        c = aten.tanh_backward.default(dt, t)
+        xt = aten.t.default(x)
+        {dw} = mm(xt, c)
+    """
+    averaged = 'dw = _c10d_functional.all_reduce.default(pw, "avg", "dp")\n'
+    averaged += 'dv = _c10d_functional.all_reduce.default(pv, "avg", "dp")\n-> dw, dv'
+    whole = text.format(rows=4, share=0.25, k="aten.clone.default(v)", dv="dv", dw="dw") + "-> dw, dv"
+    rank = text.format(rows=2, share=0.5, k="add(v, v)", dv="pv", dw="pw") + averaged
+    found = mismatch(job(tmp_path, whole, [rank, rank], BATCH))
+    assert (found.implementation, found.hint) == ("k", "leave out k"), found.headline

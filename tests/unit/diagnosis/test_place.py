@@ -181,3 +181,19 @@ def test_a_part_is_compared_whatever_dimensions_of_size_one_it_has(tmp_path: Pat
         -> b
     """
     assert mismatch(job(tmp_path, specification, [other])).equations
+
+
+def test_a_number_that_is_another_one_of_the_specification_by_chance(tmp_path: Path) -> None:
+    """A correction of Adam's step that is taken from 1 twice is the power again, which the specification has, too."""
+    text = """
+        g: float32[3]
+        s: float32[]
+        b = aten.pow.Scalar(0.9, s)
+        c = aten.rsub.Scalar(b, 1)
+        r = aten.reciprocal.default(c)
+        y = mul(g, r)
+        -> y
+    """
+    wrong = text.replace("c = aten.rsub.Scalar(b, 1)", "a = aten.rsub.Scalar(b, 1)\n        c = aten.rsub.Scalar(a, 1)")
+    found = mismatch(job(tmp_path, text, [wrong, wrong]))
+    assert (found.implementation, found.kind, found.hint) == ("c", "extra", "leave out c"), found.headline

@@ -187,3 +187,25 @@ def test_programs_are_cut_where_forms_grow(
     assert [output.verdict for output in proof.check(expand=False)] == [Verdict.PROVED]
     assert prove(job, Options()).cuts is None  # nobody says where
     assert prove(job, Options(align=align, cut=False)).cuts is None
+
+
+@pytest.mark.parametrize(("diagonal", "kept"), [(0, True), (-1, False)])
+def test_masks_over_positive_numbers_stay_in_sight(tmp_path: Path, diagonal: int, kept: bool) -> None:
+    """What a causal mask keeps adds up to a positive number, also where the numbers under it are a fresh leaf; a mask
+    that keeps nothing of the first row leaves a division by 0, of which nothing is claimed."""
+    rest = f"""e = aten.exp.default(h)
+        t = aten.tril.default(e, {diagonal})
+        s = aten.sum.dim_IntList(t, [1], True)
+        d = mul(s, s)
+        z = aten.div.Tensor(t, d)
+        -> z"""
+    whole = "x: float32[4, 6]\nw: float32[6, 4]\nh = mm(x, w)\n" + rest
+    rank = 'x: float32[4, 3]\nw: float32[3, 4]\ny = mm(x, w)\nh = all_reduce(y, "sum", "tp")\n' + rest
+    tables = '[inputs]\nx = "Shard(1)"\nw = "Shard(0)"\n[outputs]\nz = "Replicate()"\n'
+    for number, text in enumerate((rank, rank.replace("Tensor(t, d)", "Tensor(e, d)"))):
+        (tmp_path / str(number)).mkdir()
+        job = read_job(job_files(tmp_path / str(number), whole, [text] * 2, tables, {"tp": 2}, {"tp": ("tp",)}))
+        found = prove(job, Options(cut=True, align=align))
+        assert {"h", "e", "t", "s"} <= cut_tensors(found)
+        assert (not found.specification.traces[0].obligations) is kept
+        assert [output.verdict is Verdict.PROVED for output in found.check()] == [number == 0]
