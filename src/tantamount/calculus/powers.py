@@ -266,7 +266,7 @@ def function(store: Store, name: str, xs: tuple[Polynomial, ...]) -> Polynomial:
     if name in FITTING:
         return xs[0]
     if name == "abs":
-        return power(store, power(store, xs[0], 2), Fraction(1, 2))
+        return _absolute(store, xs[0])
     if declared.limits is not None and unbounded(store, xs[0]) and len(xs) == 1:
         low, high = declared.limits
         known = _where_infinite(
@@ -311,6 +311,16 @@ def function(store: Store, name: str, xs: tuple[Polynomial, ...]) -> Polynomial:
     )
     a, index = store.apply(name, (), xs, facts)
     return single(a, index, coefficient=sign)
+
+
+def _absolute(store: Store, x: Polynomial) -> Polynomial:
+    """The magnitude of x, plus infinity where x is an infinity."""
+    split = split_infinity(store, x, None) if unbounded(store, x) else None
+    if split is None:
+        return power(store, power(store, x, 2), Fraction(1, 2))
+    store.fired["infinity"] += 1
+    there = gated(store, split.where, infinity(store, 1))
+    return add(store, there, multiply(store, split.nowhere(store), _absolute(store, split.finite)))
 
 
 def _sign(store: Store, x: Polynomial) -> Polynomial:

@@ -384,10 +384,11 @@ class Symbolic(Interpretation):
             for a, b in (xs, xs[::-1]):
                 if not b and self._is_sum(a):
                     return partial.is_zero(self.store, a, box)
-                if powers.is_negative_infinity(self.store, b):
-                    found = partial.minus_infinite(self.store, a, box)
-                    if found is not None:
-                        return found
+                for sign in (1, -1):
+                    if powers.is_negative_infinity(self.store, scale(b, sign)):
+                        found = partial.minus_infinite(self.store, scale(a, sign), box)
+                        if found is not None:
+                            return found
             return comparisons.compare(self.store, "equal", xs[0], xs[1], box)
 
         return contraction.pointwise(self.store, apply, [x, y])
