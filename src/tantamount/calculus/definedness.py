@@ -135,8 +135,10 @@ class Definedness(Symbolic):
 
     # -- pointwise
     def convert(self, x: Form, source: Kind, target: Kind) -> Form:
-        lost = source is Kind.FLOAT and target is not Kind.FLOAT  # a NaN becomes some integer
-        record = changed(self.store, x.undefined, kinds.ALL_SOFT) if lost else x.undefined
+        record = x.undefined
+        if source is Kind.FLOAT and target is not Kind.FLOAT:  # a NaN is true, and C leaves open which integer it is
+            after = kinds.ALL_SOFT if target is Kind.BOOL else kinds.CONVERTED
+            record = changed(self.store, record, after)
         return with_undefined(self._plain.convert(x, source, target), record)
 
     def add(self, x: Form, y: Form) -> Form:
