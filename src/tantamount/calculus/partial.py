@@ -148,7 +148,10 @@ def vanishes_where(store: Store, x: Polynomial, conditions: Factors, box: Ranges
         for factor in as_factors(store, x)[1] if number else ():
             if factor.exponent <= 0:
                 continue
-            square = power(store, polynomial(store, [Term((factor._replace(exponent=1),), 1)], box), 2)
+            part = polynomial(store, [Term((factor._replace(exponent=1),), 1)], box)
+            if part == scale(number, Fraction(1, number[0].coefficient)):
+                return True
+            square = power(store, part, 2)
             for size in (power(store, square, Fraction(1, 2)), square):
                 if never_negative(store, add(store, number, scale(size, -1), box=box), box):
                     return True

@@ -267,6 +267,8 @@ def function(store: Store, name: str, xs: tuple[Polynomial, ...]) -> Polynomial:
         return xs[0]
     if name == "abs":
         return _absolute(store, xs[0])
+    if name == "isnan":  # of numbers and infinities it is not; where there is another value, records say so
+        return ZERO
     if declared.limits is not None and unbounded(store, xs[0]) and len(xs) == 1:
         low, high = declared.limits
         known = _where_infinite(

@@ -187,7 +187,7 @@ def remainder_of_number(b: Builder, self: Scalar, other: Tensor) -> Tensor:
 # ---------------------------------------------------------------------------------------------- special numbers
 @operator("aten.isnan.default", category=_LOGIC)
 def isnan(b: Builder, self: Tensor) -> Tensor:
-    """whether self is no number: opaque, as all that is proved is about numbers"""
+    """self is no number: of the numbers that programs are given none is, so it is where something was undefined"""
     if self.dtype.is_integral:
         return b.full(self.shape, False, DType.BOOL)
     return b.cast(b.function("isnan", self), DType.BOOL)
