@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from math import floor
+from math import floor, gcd
 
 from tantamount.calculus import signs
 from tantamount.calculus.affine import variable
@@ -292,6 +292,9 @@ def function(store: Store, name: str, xs: tuple[Polynomial, ...]) -> Polynomial:
     if name == "integer_pow" and (value := _whole_power(*xs)) is not None:
         store.fired["declared-functions"] += 1
         return constant(value)
+    if name == "gcd" and (divisor := _common_divisor(*xs)) is not None:
+        store.fired["declared-functions"] += 1
+        return divisor
     if name == "floor_divide" and (quotient := _quotient_everywhere(store, *xs)) is not None:
         store.fired["floors"] += 1
         return constant(quotient)
@@ -358,6 +361,17 @@ def is_rounded(store: Store, name: str, x: Polynomial) -> bool:
     if len(x) != 1 or abs(x[0].coefficient) != 1 or len(x[0].monomial) != 1 or x[0].monomial[0].exponent != 1:
         return False
     return store.atoms[x[0].monomial[0].atom].facts.rounded == name
+
+
+def _common_divisor(x: Polynomial, y: Polynomial) -> Polynomial | None:
+    """The greatest common divisor of whole numbers that are not negative, where one is 0, or the other, or both are
+    numbers."""
+    if not x or x == y:
+        return y
+    if not y:
+        return x
+    a, b = sole_number(x), sole_number(y)
+    return constant(gcd(a, b)) if isinstance(a, int) and isinstance(b, int) else None
 
 
 def _whole_power(x: Polynomial, y: Polynomial) -> int | None:
