@@ -56,6 +56,7 @@ __all__ = ["Definedness"]
 
 _KEEPS_INFINITY = frozenset({"abs", "floor", "trunc", "round", "pi_times", "asinh"})
 _FINITE_AT_INFINITY = frozenset({"tanh", "erf", "atan", "sign"})
+_INFINITE = frozenset({kinds.PLUS, kinds.MINUS, kinds.POLE})
 _PARTIAL = frozenset({"pow", "erfinv", *ROUNDINGS.values()})  # not numbers everywhere
 _LOSES_NAN = frozenset({"pow", "sign"})  # pow(NaN, 0) is 1, the sign of NaN is 0
 
@@ -185,6 +186,12 @@ class Definedness(Symbolic):
             zero = tuple(t for t in xs[0] if partial.vanishes_where(store, xs[1], body(store, t), box))
             others = tuple(t for t in xs[0] if t not in zero)
             found = [relabelled(store, zero, kinds.PRODUCT_WITH_ZERO), relabelled(store, others, after)]
+            found += [
+                terms_of_kind(store, kinds.NAN, multiply(store, (Term(body(store, t), 1),), nothing, box))
+                for t in others
+                if kind_of(store, t) in _INFINITE
+                for nothing in partial.zero_parts(store, xs[1], box)
+            ]
             return normal(store, add(store, *found, box=box), box)
 
         return self._pointwise(apply, x.undefined, y)
