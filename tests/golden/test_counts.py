@@ -1,5 +1,5 @@
-"""``torch.bincount`` with a ``minlength`` is what it was captured as only where nothing larger is counted: that has to be
-shown, of specifications, too."""
+"""``torch.bincount`` with a ``minlength`` is what it was captured as only where nothing larger is counted: that has to
+be shown, of specifications, too."""
 
 from __future__ import annotations
 
