@@ -7,6 +7,8 @@ occur in them as numbers only, so that nothing becomes undefined where t is out 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tantamount.calculus.affine import Coordinate, coordinate, variable
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.comparisons import comparison
@@ -64,7 +66,7 @@ def _told(store: Store, flat: Flat, guard: Factor, v: int, box: Ranges) -> list[
     return [Flat(exact(c), (*rest, *substitute_factors(m, back)), flat.ranges) for m, c in product]
 
 
-def _mention(factors: tuple[Factor, ...] | list[Factor], axis: int) -> bool:
+def _mention(factors: Iterable[Factor], axis: int) -> bool:
     return any(w == axis for f in factors for c in f.at for w, _ in c.parts)
 
 

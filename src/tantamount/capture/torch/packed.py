@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 __all__ = ["PACKED"]
 
-_functions: Any = torch._C._VariableFunctions
+_functions: Any = torch._C._VariableFunctions  # pyright: ignore[reportAttributeAccessIssue]
 _MARK = "_tantamount_numbers"  # of a tensor: the numbers that it held when it was written for the last time
 
 
@@ -44,8 +44,9 @@ def _given(make: Callable[..., Any]) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
         found = make(*args, **kwargs)
         data = args[0] if args else None
-        plain = isinstance(data, (list, tuple)) and all(type(item) is int for item in data)
-        return _marked(found, list(data)) if plain and isinstance(found, FakeTensor) else found
+        if not isinstance(data, (list, tuple)) or not isinstance(found, FakeTensor):
+            return found
+        return _marked(found, list(data)) if all(type(item) is int for item in data) else found
 
     return run
 
@@ -54,8 +55,9 @@ def _moved(*args: Any, **kwargs: Any) -> Any:
     """``lengths.to(...)``"""
     found = Tensor.to(*args, **kwargs)
     numbers = _numbers(args[0])
-    known = numbers is not None and isinstance(found, FakeTensor) and found.dtype is torch.int64
-    return _marked(found, numbers) if known else found
+    if numbers is None or not isinstance(found, FakeTensor) or found.dtype is not torch.int64:
+        return found
+    return _marked(found, numbers)
 
 
 def _element(x: Any, index: Any) -> Any:
@@ -78,7 +80,8 @@ def _sort(*args: Any, **kwargs: Any) -> Any:
 
 def _zeros(*sizes: Any, **kwargs: Any) -> Any:
     """Layers begin with a row of zeros for each of as many sequences as the first step has."""
-    return torch.zeros(*(_numbers(n)[0] if getattr(n, _MARK, None) else n for n in sizes), **kwargs)
+    known = [_numbers(n) if getattr(n, _MARK, None) else None for n in sizes]
+    return torch.zeros(*(numbers[0] if numbers else n for n, numbers in zip(sizes, known, strict=True)), **kwargs)
 
 
 def _pack(padded: Tensor, lengths: Any, batch_first: bool = False) -> Any:
