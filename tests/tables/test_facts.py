@@ -348,6 +348,7 @@ def test_what_is_claimed_holds(fact: str) -> None:
 _DATA = "data decide how many elements there are"
 _ONE = "in some sample there is one element, or operands are replaced as a whole"
 _ZERO = "zero or not finite on every draw, or with a mask beside the result"
+_NUMBERS = "of numbers it is the identity, of infinities not"
 _ASKS = "the definition asks whether the operand is 0"
 _ORDER = "which element it is, the elements decide"
 _SIGN = "|x - y| is |y - x|: the record of a difference is of one order"
@@ -368,6 +369,7 @@ NOT_CLAIMED: Mapping[str, Mapping[str, str]] = {
             "aten.native_dropout.default aten.new_zeros.default aten.zero.default aten.zeros_like.default"
         ),
         _ASKS: ("aten.xlogy.Scalar_Other aten.xlogy.Tensor"),
+        _NUMBERS: "aten.nan_to_num.default",
     },
     "layout": {
         _ORDER: (
@@ -377,6 +379,7 @@ NOT_CLAIMED: Mapping[str, Mapping[str, str]] = {
             "aten.max_pool2d_with_indices.default aten.min.default aten.min.dim aten.scatter_reduce.two "
             "aten.median.default aten.median.dim aten.sort.default aten.sort.stable aten.topk.default"
         ),
+        _NUMBERS: "aten.nan_to_num.default",
         _DATA: (
             "aten.index.Tensor aten.index_put.default aten.masked_select.default aten.repeat_interleave.self_Tensor"
         ),

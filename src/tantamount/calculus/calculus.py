@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tantamount.calculus import comparisons, guards, ignored_labels, index_ranges, lifting
+from tantamount.calculus import comparisons, computed_tables, guards, ignored_labels, index_ranges, lifting
 from tantamount.calculus.affine import Index
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.rebuild import Rebuild
@@ -22,7 +22,8 @@ class Calculus(Store):
     """The table of atoms of one proof, and the rules that rewrite products over it."""
 
     def simplify(self, flat: Flat, box: Ranges) -> list[Flat] | None:
-        return guards.simplify(self, flat, box)
+        found = guards.simplify(self, flat, box)
+        return found if found is not None else computed_tables.computed(self, flat, box)
 
     def absorb(self, m: Monomial, c: Rational, box: Ranges) -> Polynomial | None:
         return guards.absorb(self, m, c, box)

@@ -16,7 +16,13 @@ from math import inf
 from tantamount.calculus import comparisons, contraction, forms, index_ranges, kinds, partial, powers
 from tantamount.calculus.atoms import BOOLEAN, Store
 from tantamount.calculus.forms import Box, Form, constant_form
-from tantamount.calculus.infinities import infinite_signs, is_negative_infinity, may_conceal, unbounded
+from tantamount.calculus.infinities import (
+    infinite_signs,
+    is_negative_infinity,
+    may_conceal,
+    split_infinity,
+    unbounded,
+)
 from tantamount.calculus.polynomials import add, as_factors, constant, multiply, scale
 from tantamount.calculus.products import is_boolean
 from tantamount.calculus.records import (
@@ -49,9 +55,10 @@ from tantamount.ops.functions import FITTING, FUNCTIONS, MODULI, ROUNDINGS
 __all__ = ["Definedness"]
 
 _KEEPS_INFINITY = frozenset({"abs", "floor", "trunc", "round", "pi_times", "asinh"})
-_FINITE_AT_INFINITY = frozenset({"tanh", "erf", "atan", "sign", "isnan"})
+_FINITE_AT_INFINITY = frozenset({"tanh", "erf", "atan", "sign"})
+_INFINITE = frozenset({kinds.PLUS, kinds.MINUS, kinds.POLE})
 _PARTIAL = frozenset({"pow", "erfinv", *ROUNDINGS.values()})  # not numbers everywhere
-_LOSES_NAN = frozenset({"isnan", "pow", "sign"})  # pow(NaN, 0) is 1, the sign of NaN is 0
+_LOSES_NAN = frozenset({"pow", "sign"})  # pow(NaN, 0) is 1, the sign of NaN is 0
 
 
 @dataclass(frozen=True)
@@ -129,8 +136,10 @@ class Definedness(Symbolic):
 
     # -- pointwise
     def convert(self, x: Form, source: Kind, target: Kind) -> Form:
-        lost = source is Kind.FLOAT and target is not Kind.FLOAT  # a NaN becomes some integer
-        record = changed(self.store, x.undefined, kinds.ALL_SOFT) if lost else x.undefined
+        record = x.undefined
+        if source is Kind.FLOAT and target is not Kind.FLOAT:  # a NaN is true, and C leaves open which integer it is
+            after = kinds.ALL_SOFT if target is Kind.BOOL else kinds.CONVERTED
+            record = changed(self.store, record, after)
         return with_undefined(self._plain.convert(x, source, target), record)
 
     def add(self, x: Form, y: Form) -> Form:
@@ -173,7 +182,17 @@ class Definedness(Symbolic):
             return changed(store, x.undefined, kinds.PRODUCT)
 
         def apply(box: Box, xs: list[Polynomial]) -> Polynomial:
-            return normal(store, relabelled(store, xs[0], _product_with(store, xs[1])), box)
+            after = _product_with(store, xs[1])
+            zero = tuple(t for t in xs[0] if partial.vanishes_where(store, xs[1], body(store, t), box))
+            others = tuple(t for t in xs[0] if t not in zero)
+            found = [relabelled(store, zero, kinds.PRODUCT_WITH_ZERO), relabelled(store, others, after)]
+            found += [
+                terms_of_kind(store, kinds.NAN, multiply(store, (Term(body(store, t), 1),), nothing, box))
+                for t in others
+                if kind_of(store, t) in _INFINITE
+                for nothing in partial.zero_parts(store, xs[1], box)
+            ]
+            return normal(store, add(store, *found, box=box), box)
 
         return self._pointwise(apply, x.undefined, y)
 
@@ -209,6 +228,8 @@ class Definedness(Symbolic):
         return with_undefined(self._plain.log(x), union(store, *records))
 
     def function(self, name: str, xs: Sequence[Form]) -> Form:
+        if name == "isnan":
+            return self._told(self._plain.function(name, xs), xs[0], _is(kinds.NAN))
         declared = FUNCTIONS[name]
         if name in _LOSES_NAN:
             after = kinds.ALL_SOFT
@@ -224,10 +245,41 @@ class Definedness(Symbolic):
         if whole or name in _PARTIAL:
             kind = kinds.FAILS if whole else kinds.INF
             records.append(self._arising(kind, lambda box, ys: self._outside(name, ys, box), xs, own))
-        if name not in _FINITE_AT_INFINITY and any(unbounded(self.store, z) for x in xs for _, z in x.pieces):
+        told = name in _FINITE_AT_INFINITY or (name == "abs" and self._apart(xs[0]))
+        if not told and any(unbounded(self.store, z) for x in xs for _, z in x.pieces):
             kind = kinds.FAILS if name in FITTING else kinds.INF if len(xs) == 1 else kinds.SOFT
             records.append(self._arising(kind, self._infinite, xs, own))
         return with_undefined(self._plain.function(name, xs), union(self.store, *records))
+
+    def _apart(self, x: Form) -> bool:
+        """True if it is known where a form is infinite, and of one sign there."""
+        return all(split_infinity(self.store, z, box) for box, z in x.pieces if unbounded(self.store, z))
+
+    def _told(self, out: Form, x: Form, truth_of: Callable[[kinds.Values], bool | None]) -> Form:
+        """A boolean about x with its record, from ``out``, which is right where x is what its form says. Elsewhere
+        ``truth_of`` the values that an element may have decides it, or does not (``None``)."""
+        if x.undefined is None:
+            return with_undefined(out, None)
+        store = self.store
+
+        def decided(box: Box, xs: list[Polynomial]) -> tuple[Polynomial, Polynomial]:
+            truth, left = xs[0], list[Term]()
+            for term in xs[1]:
+                values = kinds.values_of(kind_of(store, term))
+                known = None if values is None else truth_of(values)
+                if known is None:
+                    left.append(term)
+                    continue
+                here: Polynomial = (Term(body(store, term), 1),)
+                elsewhere = multiply(store, add(store, ONE, scale(here, -1)), truth, box)
+                truth = add(store, here, elsewhere, box=box) if known else elsewhere
+            return truth, normal(store, relabelled(store, tuple(left), kinds.ALL_SOFT), box)
+
+        given = [out, x.undefined]
+        form = contraction.pointwise(store, lambda box, xs: decided(box, xs)[0], given)
+        return with_undefined(
+            form, none_if_empty(contraction.pointwise(store, lambda box, xs: decided(box, xs)[1], given))
+        )
 
     def _infinite(self, box: Box, xs: list[Polynomial]) -> list[Polynomial]:
         """The places, as booleans, where an operand is an infinity, as its form says."""
@@ -280,14 +332,16 @@ class Definedness(Symbolic):
         return self._compared(self._plain.less(x, y), x, y)
 
     def equal(self, x: Form, y: Form) -> Form:
+        plain = self._plain.equal(x, y)
+        if x == y:  # but an infinity of either sign may be of one in x and of the other in y
+            return self._told(plain, x, lambda values: kinds.NAN not in values if len(values) == 1 else None)
         for one, other in ((x, y), (y, x)):
-            if not all(is_negative_infinity(self.store, z) for _, z in other.pieces):
-                continue
-            if all(partial.minus_infinite(self.store, z, box) is not None for box, z in one.pieces):
-                hidden = any(unbounded(self.store, z) for _, z in one.pieces)  # beside what is in sight
-                record = one.undefined if hidden else without(self.store, one.undefined, kinds.MASKED)
-                return self._compared(self._plain.equal(x, y), with_undefined(one, record))
-        return self._compared(self._plain.equal(x, y), x, y)
+            for sign, name in ((1, kinds.MINUS), (-1, kinds.PLUS)):
+                if other.undefined is None and all(
+                    is_negative_infinity(self.store, scale(z, sign)) for _, z in other.pieces
+                ):
+                    return self._told(plain, one, _is(name))
+        return self._compared(plain, x, y)
 
     def maximum(self, x: Form, y: Form) -> Form:
         return self._maximal(self._plain.maximum(x, y), self._with_infinities(x), self._with_infinities(y))
@@ -490,6 +544,12 @@ class Definedness(Symbolic):
 
     def leave_group(self, y: Form, shape: Shape, group: str) -> Form:
         return self._laid(y, lambda f: self._plain.leave_group(f, shape, group))
+
+
+def _is(kind: str) -> Callable[[kinds.Values], bool | None]:
+    """A function that says whether an element, which is one of some values, is of this kind; ``None`` if it may be."""
+    wanted = kinds.values_of(kind) or frozenset[str]()
+    return lambda values: values == wanted if values == wanted or not values & wanted else None
 
 
 def _finite(store: Store, form: Form) -> bool:

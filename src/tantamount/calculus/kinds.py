@@ -23,7 +23,8 @@ from itertools import combinations, product
 __all__ = [
     "ALL_SOFT", "ANYTHING", "BLURRED", "BOUNDED", "CONVERTED", "EXPONENTIAL", "EXTREME", "FAILS", "INF", "KEEPS_ZERO",
     "KINDS", "LOGARITHM", "MASKED", "MINUS", "NAN", "NOT_PLUS", "PLUS", "POLE", "POWER", "PRODUCT", "PRODUCT_OF",
-    "RECIPROCAL", "SAME", "SOFT", "SUM", "SUM_WITH_FINITE", "UNBOUNDED", "all_zero", "both", "is_strong", "sum_of",
+    "PRODUCT_WITH_ZERO", "RECIPROCAL", "SAME", "SOFT", "SUM", "SUM_WITH_FINITE", "UNBOUNDED", "all_zero", "both",
+    "is_strong", "sum_of", "Values", "values_of",
 ]  # fmt: skip
 
 _CLASSES = _NAN, _PLUS, _MINUS, _ZERO = ("nan", "+inf", "-inf", "0")
@@ -45,7 +46,7 @@ INF = _name((_NAN, _PLUS, _MINUS))
 KINDS = (*_VALUES, MASKED, FAILS, SOFT)
 
 
-def _values(kind: str) -> Values | None:
+def values_of(kind: str) -> Values | None:
     """The values that an element of a kind may be; ``None``: anything, or nothing that is a number."""
     return frozenset((_MINUS,)) if kind == MASKED else _VALUES.get(kind)
 
@@ -55,7 +56,7 @@ def _lifted(images: Mapping[str, str | None]) -> Mapping[str, str]:
     (``None``: anything)."""
     out: dict[str, str] = {FAILS: FAILS, SOFT: SOFT}
     for kind in (*_VALUES, MASKED):
-        found = [images[v] for v in _values(kind) or ()]
+        found = [images[v] for v in values_of(kind) or ()]
         out[kind] = SOFT if None in found else _name(v for image in found if image for v in image.split("|"))
     return out
 
@@ -72,6 +73,7 @@ PRODUCT_OF = {  # with a number: of unknown sign, positive, negative
     1: _lifted({_NAN: _NAN, _PLUS: _PLUS, _MINUS: _MINUS, _ZERO: _ZERO}),
     -1: _lifted({_NAN: _NAN, _PLUS: _MINUS, _MINUS: _PLUS, _ZERO: _ZERO}),
 }
+PRODUCT_WITH_ZERO = _lifted({_NAN: _NAN, _PLUS: _NAN, _MINUS: _NAN, _ZERO: _ZERO})
 POWER = _lifted({_NAN: _NAN, _PLUS: _PLUS, _MINUS: INF, _ZERO: _ZERO})  # a positive one
 RECIPROCAL = {  # a negative power, of a whole exponent or of another
     True: _lifted({_NAN: _NAN, _PLUS: _ZERO, _MINUS: _ZERO, _ZERO: POLE}),
@@ -96,7 +98,7 @@ def sum_of(x: str, y: str) -> str:
     """The kind of the sum of two elements of which both kinds are known."""
     if FAILS in (x, y):
         return FAILS
-    a, b = _values(x), _values(y)
+    a, b = values_of(x), values_of(y)
     if a is None or b is None:
         known = a if a is not None else b
         return SOFT if known is None else SUM[_name(known)]
@@ -105,7 +107,7 @@ def sum_of(x: str, y: str) -> str:
 
 def is_strong(kind: str) -> bool:
     """True if the program has no finite value where an element is of this kind."""
-    values = _values(kind)
+    values = values_of(kind)
     return kind == FAILS or (values is not None and _ZERO not in values)
 
 
@@ -122,7 +124,7 @@ CONVERTED = {  # to an integer
 
 def all_zero(kind: str, *, or_undefined: bool) -> bool:
     """True if an element of this kind is 0, or (``or_undefined``) has no finite value."""
-    values = _values(kind)
+    values = values_of(kind)
     return values is not None and (or_undefined or values == frozenset((_ZERO,)))
 
 
@@ -131,7 +133,7 @@ def both(kinds: Iterable[str]) -> str:
     given = dict.fromkeys(kinds)
     if FAILS in given:
         return FAILS
-    known = [values for kind in given if (values := _values(kind)) is not None]
+    known = [values for kind in given if (values := values_of(kind)) is not None]
     if not known:
         return SOFT
     left = set(_CLASSES)

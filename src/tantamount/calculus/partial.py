@@ -17,8 +17,9 @@ from tantamount.calculus.atoms import Store
 from tantamount.calculus.boxes import Box
 from tantamount.calculus.comparisons import bounds_of, compare, comparison, decide_interval, interval
 from tantamount.calculus.infinities import infinity_atom, may_conceal
-from tantamount.calculus.polynomials import add, as_factors, multiply, polynomial, scale, sum_over
-from tantamount.calculus.powers import logarithm, maximum_of, nonnegative, set_of, strictly_positive, unbounded
+from tantamount.calculus.members import never_negative
+from tantamount.calculus.polynomials import add, as_factors, iota, multiply, polynomial, scale, sum_over
+from tantamount.calculus.powers import logarithm, maximum_of, nonnegative, power, set_of, strictly_positive, unbounded
 from tantamount.calculus.products import (
     exact,
     is_boolean,
@@ -39,6 +40,7 @@ __all__ = [
     "is_zero",
     "minus_infinite",
     "negative_parts",
+    "vanishes_where",
     "zero_parts",
 ]
 
@@ -133,6 +135,27 @@ def is_zero(store: Store, x: Polynomial, box: Ranges) -> Polynomial:
     for part in zero_parts(store, exponents, box):
         differs = multiply(store, differs, add(store, ONE, scale(part, -1)), box)
     return add(store, ONE, scale(differs, -1))
+
+
+def vanishes_where(store: Store, x: Polynomial, conditions: Factors, box: Ranges) -> bool:
+    """True if x is 0 wherever some comparisons hold: one says that a number is 0 which the magnitude of a factor of x,
+    or its square, never exceeds. So every element of a row is 0 where the greatest magnitude of them is."""
+    for condition in conditions:
+        guard = comparison(store, condition) if condition.exponent == 1 else None
+        if guard is None or guard.op != "equal":
+            continue
+        number = add(store, guard.rest, iota(guard.affine))
+        for factor in as_factors(store, x)[1] if number else ():
+            if factor.exponent <= 0:
+                continue
+            part = polynomial(store, [Term((factor._replace(exponent=1),), 1)], box)
+            if part == scale(number, Fraction(1, number[0].coefficient)):
+                return True
+            square = power(store, part, 2)
+            for size in (power(store, square, Fraction(1, 2)), square):
+                if never_negative(store, add(store, number, scale(size, -1), box=box), box):
+                    return True
+    return False
 
 
 def _difference_of_exponents(store: Store, x: Polynomial) -> Polynomial | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from math import floor
+from math import floor, gcd
 
 from tantamount.calculus import signs
 from tantamount.calculus.affine import variable
@@ -266,7 +266,9 @@ def function(store: Store, name: str, xs: tuple[Polynomial, ...]) -> Polynomial:
     if name in FITTING:
         return xs[0]
     if name == "abs":
-        return power(store, power(store, xs[0], 2), Fraction(1, 2))
+        return _absolute(store, xs[0])
+    if name == "isnan":  # of numbers and infinities it is not; where there is another value, records say so
+        return ZERO
     if declared.limits is not None and unbounded(store, xs[0]) and len(xs) == 1:
         low, high = declared.limits
         known = _where_infinite(
@@ -290,6 +292,9 @@ def function(store: Store, name: str, xs: tuple[Polynomial, ...]) -> Polynomial:
     if name == "integer_pow" and (value := _whole_power(*xs)) is not None:
         store.fired["declared-functions"] += 1
         return constant(value)
+    if name == "gcd" and (divisor := _common_divisor(*xs)) is not None:
+        store.fired["declared-functions"] += 1
+        return divisor
     if name == "floor_divide" and (quotient := _quotient_everywhere(store, *xs)) is not None:
         store.fired["floors"] += 1
         return constant(quotient)
@@ -311,6 +316,16 @@ def function(store: Store, name: str, xs: tuple[Polynomial, ...]) -> Polynomial:
     )
     a, index = store.apply(name, (), xs, facts)
     return single(a, index, coefficient=sign)
+
+
+def _absolute(store: Store, x: Polynomial) -> Polynomial:
+    """The magnitude of x, plus infinity where x is an infinity."""
+    split = split_infinity(store, x, None) if unbounded(store, x) else None
+    if split is None:
+        return power(store, power(store, x, 2), Fraction(1, 2))
+    store.fired["infinity"] += 1
+    there = gated(store, split.where, infinity(store, 1))
+    return add(store, there, multiply(store, split.nowhere(store), _absolute(store, split.finite)))
 
 
 def _sign(store: Store, x: Polynomial) -> Polynomial:
@@ -346,6 +361,17 @@ def is_rounded(store: Store, name: str, x: Polynomial) -> bool:
     if len(x) != 1 or abs(x[0].coefficient) != 1 or len(x[0].monomial) != 1 or x[0].monomial[0].exponent != 1:
         return False
     return store.atoms[x[0].monomial[0].atom].facts.rounded == name
+
+
+def _common_divisor(x: Polynomial, y: Polynomial) -> Polynomial | None:
+    """The greatest common divisor of whole numbers that are not negative, where one is 0, or the other, or both are
+    numbers."""
+    if not x or x == y:
+        return y
+    if not y:
+        return x
+    a, b = sole_number(x), sole_number(y)
+    return constant(gcd(a, b)) if isinstance(a, int) and isinstance(b, int) else None
 
 
 def _whole_power(x: Polynomial, y: Polynomial) -> int | None:

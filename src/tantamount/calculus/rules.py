@@ -58,6 +58,7 @@ RuleName = Literal[
     "counted-positions",
     "one-hot",
     "found-once",
+    "computed-tables",
     "ignored-labels",
     "distinct-writes",
     "written-in-place",

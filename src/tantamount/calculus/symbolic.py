@@ -26,7 +26,7 @@ from tantamount.calculus.affine import fixed, variable
 from tantamount.calculus.atoms import BOOLEAN, Store, ValueFacts
 from tantamount.calculus.constants import Reading, reading
 from tantamount.calculus.forms import Box, Form, constant_form
-from tantamount.calculus.infinities import infinite_signs, infinity, unbounded
+from tantamount.calculus.infinities import infinite_signs, infinity, may_conceal, unbounded
 from tantamount.calculus.polynomials import add, affine_polynomial, constant, iota, multiply, scale
 from tantamount.calculus.products import is_boolean, is_integer
 from tantamount.calculus.records import body
@@ -388,10 +388,13 @@ class Symbolic(Interpretation):
             for a, b in (xs, xs[::-1]):
                 if not b and self._is_sum(a):
                     return partial.is_zero(self.store, a, box)
-                if powers.is_negative_infinity(self.store, b):
-                    found = partial.minus_infinite(self.store, a, box)
-                    if found is not None:
-                        return found
+                for sign in (1, -1):
+                    if powers.is_negative_infinity(self.store, scale(b, sign)):
+                        if sign < 0 and not may_conceal(self.store, a):
+                            return ZERO
+                        found = partial.minus_infinite(self.store, scale(a, sign), box)
+                        if found is not None:
+                            return found
             return comparisons.compare(self.store, "equal", xs[0], xs[1], box)
 
         return contraction.pointwise(self.store, apply, [x, y])

@@ -89,4 +89,14 @@ class _Called(ModuleType):
             raise AttributeError(f"{problem.needed} is needed to capture") from None
 
 
+def _help(package: Any) -> str:
+    """The text that ``help(tantamount.capture)`` prints: of the function that is called, then of the package."""
+    try:
+        return f"capture{package.__signature__}\n\n{package.capture.__doc__}\n{_PACKAGE}"
+    except AttributeError:
+        return _PACKAGE
+
+
+_PACKAGE = __doc__ or ""
+_Called.__doc__ = property(_help)  # type: ignore[assignment]
 sys.modules[__name__].__class__ = _Called  # the import system binds tantamount.capture to the package, whatever we do

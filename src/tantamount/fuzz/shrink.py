@@ -196,7 +196,8 @@ def _resized(failure: Failure, size: int, smaller: int) -> Program | None:
         return smaller if type(item) is int and item == size else item
 
     def cut(array: Array) -> Array:
-        return array[tuple(slice(0, smaller) if n == size else slice(None) for n in array.shape)]
+        # The ellipsis keeps an array of no axes an array, where indexing by () would give its element.
+        return array[(..., *(slice(0, smaller) if n == size else slice(None) for n in array.shape))]
 
     graph = failure.form.graph
     nodes: list[Node] = []

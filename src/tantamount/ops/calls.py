@@ -14,7 +14,7 @@ from tantamount.ops.facts import NOTHING, Facts
 from tantamount.ops.functionalized import is_wrapper, unwrapped, wrapper
 from tantamount.ops.table import ASSERTIONS, Operator, bind, lookup, table
 
-__all__ = ["asserts", "facts_of", "operator_of", "requires"]
+__all__ = ["COUNTS", "asserts", "facts_of", "operator_of", "requires"]
 
 
 def operator_of(graph: Graph, node: Node) -> Operator:
@@ -37,6 +37,9 @@ def operator_of(graph: Graph, node: Node) -> Operator:
             hint="functionalise the graph at capture (run_decompositions, or torch.func.functionalize)",
         )  # fmt: skip
     return row
+
+
+COUNTS = "tantamount.counts.default"  # by which captures record a bincount with a minlength
 
 
 def asserts(graph: Graph, name: str) -> bool:

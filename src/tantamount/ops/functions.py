@@ -158,6 +158,7 @@ FUNCTIONS: dict[str, Function] = {
     "pow": Function(_numpy("power"), arity=2),  # x ** y, both operands variable
     "integer_pow": Function(_integer_pow, arity=2, integer=True),  # of integers; x ** -1 is 1 / x rounded towards 0
     "floor_divide": Function(_numpy("floor_divide"), arity=2, integer=True),  # floor(x / y) of integers
+    "gcd": Function(_numpy("gcd"), arity=2, integer=True, nonnegative=True, commutative=True),  # of integers
     "bitwise_and": Function(_numpy("bitwise_and"), arity=2, integer=True, commutative=True),  # of integers
     "bitwise_or": Function(_numpy("bitwise_or"), arity=2, integer=True, commutative=True),
     "bitwise_xor": Function(_numpy("bitwise_xor"), arity=2, integer=True, commutative=True),
@@ -192,6 +193,23 @@ def _sinkhorn(x: Any, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
                 out[k] = before * matrix * factors[:, np.newaxis]
                 break
     return (out.reshape(np.shape(x)),)
+
+
+def _matrix_exp(x: Any, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
+    """``attributes = (n,)``. The exponential of n x n matrices, row by row: the squares of that of a part so small that
+    few terms of the series are enough."""
+    (n,) = attributes
+    matrix: NDArray[np.float64] = np.asarray(x, dtype=np.float64).reshape(*np.shape(x)[:-1], n, n)
+    size = float(np.max(np.abs(matrix), initial=0.0)) * n
+    halvings = int(np.ceil(np.log2(size))) + 4 if 1 / 16 < size < inf else 0
+    part = matrix / 2.0**halvings
+    term = found = np.broadcast_to(np.eye(n), matrix.shape)
+    for k in range(1, 14):
+        term = term @ part / k
+        found = found + term
+    for _ in range(halvings):
+        found = found @ found
+    return (found.reshape(np.shape(x)),)
 
 
 def _argsort(x: Any, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -253,6 +271,7 @@ ROW_FUNCTIONS: dict[str, Callable[..., tuple[Any, ...]]] = {
     "running_place": _running_place,
     "searched": _searched,
     "sinkhorn": _sinkhorn,
+    "matrix_exp": _matrix_exp,
 }
 
 DISTINCT_IN_A_ROW = frozenset({"argsort", "order", "first_unordered"})  # no value occurs twice in a row of the result

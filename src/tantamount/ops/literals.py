@@ -12,14 +12,30 @@ from tantamount.sizes.symbolic import is_integer
 __all__ = ["exact", "held", "parts_of"]
 
 
+_SHORT = 12  # digits of a decimal that somebody wrote
+
+
 def exact(value: Number) -> Number:
     """The exact rational of the decimal that was written (``0.1`` is 1/10); infinities stay floats.
     Raises :class:`ShapeProblem` for a NaN."""
     if isinstance(value, float):
         if isnan(value):
             raise ShapeProblem("the value NaN, which is no number")
-        return value if isinf(value) else Fraction(repr(value))
+        return value if isinf(value) else _rest_of_one(value) or Fraction(repr(value))
     return value
+
+
+def _rest_of_one(value: float) -> Fraction | None:
+    """``1 - c`` for a short decimal c from which Python computed ``value`` that way: 0.010000000000000009 is 1 - 0.99,
+    the weight of a moving average whose other weight is 0.99, and as far from 1/100 as floats near 1 are apart."""
+    rest = 1 - value
+    if not 0 < value < 1 or _digits(value) <= _SHORT or Fraction(value) + Fraction(rest) != 1 or _digits(rest) > _SHORT:
+        return None
+    return 1 - Fraction(repr(rest))
+
+
+def _digits(value: float) -> int:
+    return len(repr(value).partition("e")[0].replace(".", "").lstrip("0"))
 
 
 def held(value: Number, dtype: DType) -> Number:

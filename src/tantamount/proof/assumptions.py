@@ -18,7 +18,7 @@ from tantamount.calculus.symbolic import Obligation
 from tantamount.calculus.terms import ONE, ZERO, Polynomial, sole_number
 from tantamount.ir.graph import Graph
 from tantamount.ir.job import SAME_NAME, Job
-from tantamount.ops.calls import asserts, operator_of, requires
+from tantamount.ops.calls import COUNTS, asserts, operator_of, requires
 from tantamount.ops.given_indices import assumed_from_start
 from tantamount.ops.widths import assumed_sentences
 from tantamount.proof.inputs import Inputs
@@ -29,6 +29,7 @@ from tantamount.verdict import Assumption
 __all__ = [
     "REAL_ARITHMETIC",
     "always_stops",
+    "unlike_its_capture",
     "arithmetic_assumptions",
     "gather_assumptions",
     "index_assumptions",
@@ -181,6 +182,19 @@ def always_stops(store: Store, job: Job, specification: SpecificationRun) -> str
         for o in trace.obligations:
             if o.kind == "divisor" and _breaks_somewhere(store, o):
                 return _breach(job.specification, o)
+    return None
+
+
+def unlike_its_capture(store: Store, job: Job, specification: SpecificationRun) -> str | None:
+    """The clause that names a node of the specification whose result has the size that it was captured with only where
+    a condition holds which was not shown; ``None`` if there is none. Elsewhere the program goes on, with other sizes:
+    that is nothing to assume."""
+    for trace in specification.traces:
+        for o in trace.obligations:
+            name = o.site.rpartition(" ")[2]
+            node = job.specification.by_name.get(name)
+            if node is not None and node.target == COUNTS and not (_met(store, o) or _never(store, o)):
+                return f"that {name} counts no number of its length or more was not shown"
     return None
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from tantamount.calculus.affine import Coordinate, Index, variable
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.compare import solve
+from tantamount.calculus.expand import equal_polynomials
 from tantamount.calculus.forms import Box, Form, aligned, constant_form, intersect, pin
 from tantamount.calculus.infinities import unbounded
 from tantamount.calculus.kinds import all_zero, is_strong
@@ -141,9 +142,17 @@ def _implied(store: Store, conditions: Factors, excluded: list[Factors], box: Bo
         found = polynomial(store, [Term(m, 1) for m, _ in both], box)  # true where both are
         rounds += 1
         if found == both or store.effort.exceeds("implied_rounds", rounds):
-            return False
+            return any(_same_condition(store, conditions, other, box) for other in excluded)
         both = found
     return True
+
+
+def _same_condition(store: Store, conditions: Factors, other: Factors, box: Box) -> bool:
+    """True if two conjunctions, which apply the same operators, are equal by what makes values equal: the k-th of a row
+    is the one that ``topk`` or a sort has found."""
+    if sorted(store.atoms[f.atom].op for f in conditions) != sorted(store.atoms[f.atom].op for f in other):
+        return False
+    return equal_polynomials(store, (Term(conditions, 1),), (Term(other, 1),), box).proved
 
 
 _Known = Mapping[tuple[int, Index], int]  # booleans at places, with their truth values

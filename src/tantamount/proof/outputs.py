@@ -25,7 +25,7 @@ from tantamount.ops.algebra import Tensor
 from tantamount.ops.calls import asserts, requires
 from tantamount.ops.relations import even
 from tantamount.proof.asserted import unshown
-from tantamount.proof.assumptions import always_stops, open_obligations
+from tantamount.proof.assumptions import always_stops, open_obligations, unlike_its_capture
 from tantamount.proof.defined import undefined_clause
 from tantamount.proof.identical import same_program
 from tantamount.proof.placements import distribute, evaluate, part
@@ -180,6 +180,7 @@ def check_outputs(
     used: dict[str, frozenset[str]] = {}
     whole = _held_whole(store, job, specification, implementation)
     stopped = cache(lambda: always_stops(store, job, specification))
+    sized = cache(lambda: unlike_its_capture(store, job, specification))
     unshown_size = cache(lambda: next(unshown(job, implementation.undecided, whole), None))
     open_ = 0  # outputs that nothing else holds for, either
     for output in job.specification.outputs:
@@ -191,7 +192,7 @@ def check_outputs(
             looked = infer and not (open_ and store.effort.exceeds("inferred_outputs", open_ + 1))
             report = _check(store, job, output.name, value.value, expectation, implementation, expand, looked)
             open_ += report.verdict is Verdict.UNKNOWN
-            report = _if_it_goes_on(report, stopped)
+            report = _if_it_goes_on(report, stopped, sized)
             report = _if_nothing_stops(store, job, report, specification, implementation, used, unshown_size)
         else:
             reason = "the specification's value is not known"
@@ -215,12 +216,21 @@ def _not_expressed(graph: Graph, node: str, run: Run, whose: str) -> tuple[str, 
     return () if first is None else (f"{whose} {first} has no normal form: {run.failures[first]}",)
 
 
-def _if_it_goes_on(report: OutputReport, stopped: Callable[[], str | None]) -> OutputReport:
-    """A proved output stays proved only if the specification has one on some input, as far as is known."""
-    clause = stopped() if report.verdict is Verdict.PROVED else None
+def _if_it_goes_on(
+    report: OutputReport, stopped: Callable[[], str | None], sized: Callable[[], str | None]
+) -> OutputReport:
+    """A proved output stays proved only if the specification has one on some input, as far as is known, and sizes as
+    they were captured on all of them."""
+    if report.verdict is not Verdict.PROVED:
+        return report
+    clause = stopped()
+    if clause is not None:
+        reason = f"the specification stops on every input, so that nothing is shown: {clause}"
+    else:
+        clause = sized()
+        reason = f"{PARTLY}{clause}"
     if clause is None:
         return report
-    reason = f"the specification stops on every input, so that nothing is shown: {clause}"
     return replace(report, verdict=Verdict.UNKNOWN, relation=None, reason=reason)
 
 

@@ -19,7 +19,7 @@ from tantamount.errors import DataDependent, Unsupported
 from tantamount.ir.types import DType, Kind, Shape
 from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar
 from tantamount.ops.arrays import Array, ArrayLayout
-from tantamount.ops.functions import FITTING, FUNCTIONS, MODULI, ROW_FUNCTIONS
+from tantamount.ops.functions import FITTING, FUNCTIONS, MODULI, POSITIONS_IN_A_ROW, ROW_FUNCTIONS
 from tantamount.smt.arithmetic import add, mul, where
 from tantamount.smt.functions import equal, exp, less, log, maximum, power
 from tantamount.smt.terms import Condition, Element, Exact, Table, Term, exact_number
@@ -291,13 +291,18 @@ class Elements(ArrayLayout):
         self, name: str, key: str, attributes: tuple[Any, ...], j: int, size: int, row: tuple[tuple[Element, ...], ...]
     ) -> list[Element]:
         known = ROW_FUNCTIONS.get(name)
-        if known is not None and name != "sinkhorn" and len(row) == 1 and not any(type(x) is Term for x in row[0]):
+        if (
+            known is not None
+            and name in POSITIONS_IN_A_ROW
+            and len(row) == 1
+            and not any(type(x) is Term for x in row[0])
+        ):
             distinct = sorted({cast(Exact, x) for x in row[0]})
             if len(distinct) == len(row[0]):  # by their order alone; of equal ones the operator chooses
                 order = np.array([distinct.index(cast(Exact, x)) for x in row[0]], dtype=np.float64)
                 return [int(i) for i in known(order, attributes)[j][:size]]
         return [
-            self.terms.make("row", name, key, j, k, row, attributes, integer=known is not None and name != "sinkhorn")
+            self.terms.make("row", name, key, j, k, row, attributes, integer=name in POSITIONS_IN_A_ROW)
             for k in range(size)
         ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pydoc
 
 import pytest
 
@@ -17,6 +18,7 @@ def test_its_signature_is_that_of_what_is_called() -> None:
 
     assert inspect.signature(tt.capture) == inspect.signature(capture)
     assert list(inspect.signature(tt.capture).parameters)[:2] == ["function", "args"]
+    assert (capture.__doc__ or "").splitlines()[0] in pydoc.plain(pydoc.render_doc(tt.capture))
 
 
 def test_without_pytorch_there_is_no_signature(monkeypatch: pytest.MonkeyPatch) -> None:

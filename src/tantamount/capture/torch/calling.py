@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from tantamount.capture.torch.collectives import Functional
 from tantamount.capture.torch.contents import exchanged
+from tantamount.capture.torch.counts import Counts
 from tantamount.capture.torch.dynamic import Sizes
 from tantamount.capture.torch.flexible import as_defined
 from tantamount.capture.torch.generators import Draws
@@ -170,6 +171,7 @@ def runner(stage: Stage, recorded: Recorded, sizes: Sizes | None) -> Callable[..
             stack.enter_context(stage.stand_ins.everywhere())
             communication = stack.enter_context(Functional())
             draws = stack.enter_context(Draws())
+            stack.enter_context(Counts())
             stack.enter_context(Annotate(paths))
             stack.enter_context(Guard(stage.stand_ins))
             stack.enter_context(as_defined())

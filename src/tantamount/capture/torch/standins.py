@@ -25,6 +25,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from tantamount.capture.torch.addresses import ADDRESSES, HISTORY, VIEWS, of_storages, refused_address, refused_history
 from tantamount.capture.torch.collectives import with_factors
 from tantamount.capture.torch.flexible import CHECKED
+from tantamount.capture.torch.packed import PACKED
 from tantamount.capture.torch.placements import local_part
 from tantamount.capture.torch.problems import refused_ddp, unknown_parameter
 from tantamount.capture.torch.sources import user_frame, user_line
@@ -85,6 +86,8 @@ class StandIns(TorchFunctionMode):
             raise refused_history(VIEWS[func], self._views[id(args[0])])
         if func in CHECKED:
             return CHECKED[func](*args, **kwargs)
+        if func in PACKED:
+            return PACKED[func](*args, **kwargs)
         if func == _SET_DATA and not _within_fsdp():
             return _rebind(*args)
         return func(*args, **kwargs)

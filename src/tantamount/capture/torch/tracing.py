@@ -284,14 +284,20 @@ def _clean(graph: fx.Graph) -> None:
             graph.erase_node(node)
 
 
-_ASSERTIONS = ("aten._assert_", "aten.sym_constrain_", "aten._functional_assert_", "aten._functional_sym_constrain_")
+_ASSERTIONS = (
+    "aten._assert_",
+    "aten.sym_constrain_",
+    "aten._functional_assert_",
+    "aten._functional_sym_constrain_",
+    "tantamount.counts.",
+)
 _QUOTIENTS = {"aten.div.Tensor_mode", "aten.floor_divide.default", "aten.fmod.Tensor", "aten.remainder.Tensor"}
 _READERS = {"aten.embedding.default", "aten.gather.default", "aten.index.Tensor", "aten.index_select.default"}
 
 
 def _matters(node: fx.Node) -> bool:
     """True if a node has an effect though nothing uses its value. Eager stops where whole numbers are divided by 0, an
-    index is out of range, or an assertion does not hold."""
+    index is out of range, or an assertion does not hold; counts have another length where a number is too large."""
     name = str(node.target)
     if name.startswith(_ASSERTIONS):
         return True

@@ -187,7 +187,7 @@ def remainder_of_number(b: Builder, self: Scalar, other: Tensor) -> Tensor:
 # ---------------------------------------------------------------------------------------------- special numbers
 @operator("aten.isnan.default", category=_LOGIC)
 def isnan(b: Builder, self: Tensor) -> Tensor:
-    """whether self is no number: opaque, as all that is proved is about numbers"""
+    """self is no number: of the numbers that programs are given none is, so it is where something was undefined"""
     if self.dtype.is_integral:
         return b.full(self.shape, False, DType.BOOL)
     return b.cast(b.function("isnan", self), DType.BOOL)
@@ -217,6 +217,40 @@ def isneginf(b: Builder, self: Tensor) -> Tensor:
 def isfinite(b: Builder, self: Tensor) -> Tensor:
     """self is neither infinite nor no number"""
     return b.not_(b.or_(isinf(b, self), isnan(b, self)))
+
+
+def _greatest(dtype: DType) -> int:
+    """The greatest number of a float type of 16 bits or more."""
+    exponent, digits = {DType.FLOAT16: (15, 10), DType.BFLOAT16: (127, 7), DType.FLOAT32: (127, 23)}.get(
+        dtype, (1023, 52)
+    )
+    return ((1 << (digits + 1)) - 1) << (exponent - digits)
+
+
+@operator("aten.nan_to_num.default", category=_ELEMENTWISE)
+def nan_to_num(
+    b: Builder, self: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+) -> Tensor:
+    """self, with `nan` (0) where it is no number, `posinf` and `neginf` (the ends of its type) where it is infinite"""
+    if self.dtype.is_integral:
+        return self
+    if not self.dtype.is_float or self.dtype.bits < 16:
+        raise ShapeProblem(f"infinities of {self.dtype}")
+    end = _greatest(self.dtype)
+    none = isnan(b, self)
+    known = b.where(none, b.number(0, self.dtype), self)
+    out = b.where(none, b.number(nan, self.dtype), self) if nan else known
+    out = b.where(isposinf(b, known), b.number(end if posinf is None else posinf, self.dtype), out)
+    return b.where(isneginf(b, known), b.number(-end if neginf is None else neginf, self.dtype), out)
+
+
+@operator("aten.gcd.default", category=_ELEMENTWISE)
+def gcd(b: Builder, self: Tensor, other: Tensor) -> Tensor:
+    """the greatest common divisor of integers of 32 or 64 bits; 0 of 0 and 0"""
+    x, y = b.operands(self, other)
+    if x.dtype.kind is not Kind.INT or x.dtype.is_narrow:
+        raise ShapeProblem(f"a common divisor of {self.type} and {other.type}")
+    return b.function("gcd", b.function("abs", x, floating=False), b.function("abs", y, floating=False), floating=False)
 
 
 # ---------------------------------------------------------------------------------------------- bits

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tantamount.ops.algebra import Scalar, Tensor
 from tantamount.ops.builder import Builder, ShapeProblem, slice_bound
 from tantamount.ops.definitions.padding import padded_by
+from tantamount.ops.promotion import promote
 from tantamount.ops.table import Integers, Tensors, operator
 
 _JOINING = "joining"
@@ -33,6 +34,23 @@ def stack(b: Builder, tensors: Tensors, dim: int = 0) -> Tensor:
         if x.shape != found[0].shape:
             raise ShapeProblem(f"stack of {found[0].type} and {x.type}")
     return b.stack(found, dim)
+
+
+@operator("aten.block_diag.default", category=_JOINING)
+def block_diag(b: Builder, tensors: Tensors) -> Tensor:
+    """the matrices along the diagonal of one, which is 0 elsewhere; a vector is a matrix of one row"""
+    found = _present(tensors)
+    for x in found:
+        if x.rank > 2:
+            raise ShapeProblem(f"{x.type} as a block")
+    blocks = [b.reshape(x, (1, *(1 for _ in range(1 - x.rank)), *x.shape)[-2:]) for x in found]
+    columns = sum(x.shape[1] for x in blocks)
+    rows: list[Tensor] = []
+    before = 0
+    for x in blocks:
+        rows.append(b.pad(b.cast(x, promote(found)), 1, before, columns - before - x.shape[1], 0))
+        before += x.shape[1]
+    return b.concat(rows, 0)
 
 
 @operator("aten.constant_pad_nd.default", category=_JOINING)

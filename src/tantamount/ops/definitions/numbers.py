@@ -258,6 +258,21 @@ def bincount(b: Builder, self: Tensor, weights: Tensor | None = None, minlength:
     return b.scatter(b.full((size,), 0, dtype), [self], b.cast(weights, dtype), True)
 
 
+@operator("tantamount.counts.default", category=_NUMBERS)
+def counts(b: Builder, x: Tensor, weights: Tensor | None, minlength: int) -> Tensor:
+    """y[v] = how many elements are v (the sum of their weights); that all are below minlength has to be shown"""
+    if x.rank != 1 or x.dtype not in (DType.INT32, DType.INT64) or minlength < 1:
+        raise ShapeProblem(f"counts of {x.type} up to {minlength}")
+    if weights is not None and (weights.shape != x.shape or weights.dtype not in (DType.FLOAT32, DType.FLOAT64)):
+        raise ShapeProblem(f"weights {weights.type} for {x.type}")
+    dtype = DType.INT64 if weights is None else weights.dtype
+    places = b.cast(b.equal(b.unsqueeze(x, 1), b.iota(minlength)), dtype)
+    found = b.sum(places if weights is None else b.mul(places, b.unsqueeze(weights, 1)), (0,))
+    outside = b.or_(b.less(x, 0), b.less(minlength - 1, x))
+    stop_unless(b, b.not_(outside))
+    return found
+
+
 def _repeated(b: Builder, repeats: Tensor, output_size: int | None) -> Tensor:
     """The entry that every place of the result repeats: the number of entries that end at or before it."""
     if repeats.rank != 1 or repeats.dtype not in (DType.INT32, DType.INT64):

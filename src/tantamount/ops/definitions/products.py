@@ -23,6 +23,17 @@ def addr(b: Builder, self: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Scalar =
     return b.cast(found, promote((self, vec1, vec2)))
 
 
+@operator("aten.linalg_matrix_exp.default", "aten.matrix_exp.default", category=_CONTRACTION)
+def matrix_exp(b: Builder, self: Tensor) -> Tensor:
+    """the exponential of square matrices: opaque, a function of the whole matrix"""
+    if not self.dtype.is_float or self.rank < 2 or self.shape[-1] != self.shape[-2]:
+        raise ShapeProblem(f"{self.type} where square matrices of floats are needed")
+    n = self.shape[-1]
+    rows = b.reshape(self, (*self.shape[:-2], n * n))
+    (found,) = b.rows("matrix_exp", [rows], -1, (n,), [(n * n, self.dtype)])
+    return b.reshape(found, self.shape)
+
+
 @operator("aten.vdot.default", category=_CONTRACTION)
 def vdot(b: Builder, self: Tensor, other: Tensor) -> Tensor:
     """sum_i self[i] other[i], self conjugated"""

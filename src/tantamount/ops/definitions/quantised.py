@@ -6,6 +6,7 @@ from tantamount.ir.types import DType, Kind
 from tantamount.ops.algebra import Scalar, Tensor
 from tantamount.ops.builder import Builder, ShapeProblem
 from tantamount.ops.definitions.elementwise import rounded
+from tantamount.ops.doubts import doubtful
 from tantamount.ops.table import Operand, operator
 
 _QUANTISED = "quantised"
@@ -116,3 +117,17 @@ def dequantize_per_channel(
     if input.dtype is not dtype or not scales.dtype.is_float or not out.is_float:
         raise ShapeProblem(f"{input.type} taken as {dtype} restored to {out} by {scales.type}")
     return b.cast(b.mul(x, scale), out)
+
+
+# ---------------------------------------------------------------------------------------------- rounding in training
+@operator("aten.fake_quantize_per_tensor_affine_cachemask.default", category=_QUANTISED)
+@doubtful("infinities become integers first")
+def fake_quantize_per_tensor(
+    b: Builder, self: Tensor, scale: float, zero_point: int, quant_min: int, quant_max: int
+) -> tuple[Tensor, Tensor]:
+    """(min(max(r, quant_min), quant_max) - zero_point) * scale, r = round(self / scale) + zero_point; r in range"""
+    if not self.dtype.is_float or not quant_min <= quant_max:
+        raise ShapeProblem(f"{self.type} rounded to numbers from {quant_min} to {quant_max}")
+    steps = b.add(rounded(b, b.div(self, scale)), zero_point)
+    kept = b.not_(b.or_(b.less(steps, quant_min), b.less(quant_max, steps)))
+    return b.mul(b.sub(b.minimum(b.maximum(steps, quant_min), quant_max), zero_point), scale), kept
