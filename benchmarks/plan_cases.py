@@ -35,7 +35,7 @@ from tantamount.plan.prove import part_checker
 from tantamount.plan.read import read_plan
 from tantamount.plan.result import PartReport, PlanReport
 from tantamount.plan.verify import verify
-from tantamount.refinement.job import executed_differently, refine_job
+from tantamount.refinement.job import refine_differing, refine_job
 from tantamount.verdict import Verdict
 
 PATIENCE = 120.0  # seconds for one plan
@@ -246,7 +246,9 @@ class Verifier:
 
     def verdict(self, way: str, path: Path) -> PlanReport:
         effort = Effort(seconds=PATIENCE)
-        closely = part_checker(partial(refine_job, effort=effort, doubtful=True), effort, executed_differently)
+        closely = part_checker(
+            partial(refine_job, effort=effort, doubtful=True), effort, partial(refine_differing, effort=effort)
+        )
 
         def check(part: Any) -> PartReport:
             files = b"".join(sorted(f.read_bytes() for f in path.parent.glob(f"{part.name}.*")))

@@ -65,7 +65,8 @@ ALLOWED: dict[str, str] = {
     "diagnosis/value_matches.py: _FEW": MEANING,
     "diagnosis/dependence.py: _CHANGING": "counted as repair_suspects: nodes that are computed again",
     "diagnosis/values.py: range(4)": TEXT,  # how near an operator is that the sentence names in place of this one
-    "execution/reduced.py: _EACH": WAY,
+    "execution/plans.py: LITTLE": WAY,
+    "execution/reduced.py: LITTLE": WAY,
     "execution/reduced.py: _MANY": WAY,
     "execution/witness.py: _SHOWN": TEXT,
     "ops/arrays.py: _SMALL": WAY,  # a copy or a view of the same numbers

@@ -30,6 +30,7 @@ from tantamount.ops.lockstep import run_ranks
 from tantamount.proof.outputs import output_node
 from tantamount.semantics.interpret import Evaluation, constant_of, input_tensors, interpret
 from tantamount.semantics.reference import Array, Reference
+from tantamount.semantics.stacked import run_stacked
 
 __all__ = ["Changes", "Place", "Replay", "differing", "typed"]
 
@@ -53,8 +54,14 @@ class Replay:
         on = self.given
         self.expected = self.specification(on.specification)
         graphs = self.job.implementation
-        inputs = [input_tensors(graph, values) for graph, values in zip(graphs, on.ranks, strict=True)]
-        self.environments = self._run(graphs, inputs)
+        together = (
+            run_stacked(graphs, self.job.mesh, on.ranks, seed=seed, constants=on.constants) if plan.together else None
+        )
+        if together is not None:
+            self.environments = together.environments
+        else:
+            inputs = [input_tensors(graph, values) for graph, values in zip(graphs, on.ranks, strict=True)]
+            self.environments = self._run(graphs, inputs)
         self._needs: dict[tuple[str, ...], set[Place]] = {}
         self.effort = 0  # of all that was computed again: nodes, and a thousand elements for one more
 

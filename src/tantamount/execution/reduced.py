@@ -15,7 +15,7 @@ from dataclasses import replace
 from tantamount.errors import TantamountError, Unsupported
 from tantamount.execution.cross_check import cross_check
 from tantamount.execution.differences import examine, output_claim
-from tantamount.execution.plans import NotExecuted, Plan, Scale, TooLarge, draw, execute, plan_execution
+from tantamount.execution.plans import LITTLE, NotExecuted, Plan, Scale, TooLarge, draw, execute, plan_execution
 from tantamount.execution.witness import Searched, search
 from tantamount.limits import Limits
 from tantamount.proof import Proof, prove
@@ -25,7 +25,6 @@ from tantamount.verdict import OutputReport, Relation, Verdict
 __all__ = ["differs_somewhere", "find_differences"]
 
 _MANY = 1 << 20  # elements of all tensors from which on smaller shapes are tried first, if they are
-_EACH = 1 << 13  # of one: fewer take no longer than finding out which operator to apply
 
 
 def find_differences(proof: Proof, outputs: tuple[OutputReport, ...], limits: Limits, agreeing: int = 0) -> Searched:
@@ -38,7 +37,7 @@ def find_differences(proof: Proof, outputs: tuple[OutputReport, ...], limits: Li
     except NotExecuted:  # the search says why
         return search(proof, outputs, limits, agreeing)
     nodes = sum(len(graph.nodes) for graph in (proof.job.specification, *proof.job.implementation))
-    if plan.elements > max(_MANY, nodes * _EACH):
+    if plan.elements > max(_MANY, nodes * LITTLE):
         found = _search_reduced(proof, outputs, "", agreeing)
         if found.counterexample is not None and _differ(plan, found.outputs, outputs):
             return found

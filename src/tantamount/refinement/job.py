@@ -29,7 +29,7 @@ from tantamount.verdict import Assumption, Counterexample, Mismatch, OutputRepor
 if TYPE_CHECKING:
     from tantamount.execution.witness import Searched
 
-__all__ = ["Captured", "executed_differently", "job_of", "refine_job", "whole_proof"]
+__all__ = ["Captured", "job_of", "refine_differing", "refine_job", "whole_proof"]
 
 _LONG = 300  # nodes of a specification from which on a proof is tried with cuts, too
 _MORE = 4  # times the steps so far that multiplying out whole outputs may take after cuts, in long programs
@@ -78,6 +78,7 @@ def refine_job(
     so_far: Callable[[Refinement], None] | None = None,
     doubtful: bool = False,
     cut_from: int = _LONG,
+    proof: Proof | None = None,
 ) -> Refinement:
     """The verdict on a job; the arguments are those of :func:`tantamount.refine`, but ``effort`` says all that may be
     spent, ``doubtful`` that something is probably wrong, so that values are compared before forms are, ``cut_from``
@@ -105,7 +106,7 @@ def refine_job(
 
                 one = partial(refine_job, strict=strict, fold=fold, limits=bounds, effort=how)
                 return replace(refine_at_all_sizes(job, job.at, one, options, strict), limits=limits_hit(how))
-            _refine(state, options, doubtful)
+            _refine(state, options, doubtful, proof)
     except Stopped as stop:
         state.stopped = stop
         state.know_pieces_now()
@@ -156,14 +157,18 @@ def whole_proof(found: Refinement) -> Proof | None:
     return found.proof
 
 
-def executed_differently(proof: Proof, limits: Limits | None = None) -> bool:
-    """True if one execution at the job's own sizes, on numbers that are drawn, shows that an output differs."""
+def refine_differing(proof: Proof, *, limits: Limits | None = None, effort: Effort | None = None) -> Refinement | None:
+    """The verdict on a job, and why, if one execution at its own sizes, on numbers that are drawn, shows that an output
+    differs; else ``None``. ``proof`` is one of the job as a whole of which nothing is asked any more but this."""
     from tantamount.execution.reduced import differs_somewhere
 
-    return differs_somewhere(proof, limits if limits is not None else limits_from_environment())
+    bounds = limits if limits is not None else limits_from_environment()
+    if not differs_somewhere(proof, bounds):
+        return None
+    return refine_job(proof.job, limits=bounds, effort=effort, doubtful=True, proof=proof)
 
 
-def _refine(state: _State, options: Options, doubtful: bool) -> None:
+def _refine(state: _State, options: Options, doubtful: bool, known: Proof | None) -> None:
     job, clock = state.job, state.clock
     state.at = "proving it in pieces"
     found = None if doubtful else prove_simplified(job, options)
@@ -175,7 +180,7 @@ def _refine(state: _State, options: Options, doubtful: bool) -> None:
         state.keep_pieces(found)
         return
     state.forget_pieces()
-    proof = state.proof = prove(job, options)
+    proof = state.proof = prove(job, options) if known is None else replace(known, options=options)
     checked = tuple(map(state.unknown, job.outputs)) if doubtful else _checked(state, proof, expand=False)
     clock.lap("outputs")
     if not doubtful:  # what is wrong is told by values, mostly, which need none
