@@ -186,7 +186,7 @@ class Solver:
         for a, b in self.equalities:
             solver.add(translation.of(a) == translation.of(b))
         for condition in self.knowledge.assumed:
-            if condition.term in translation.known and condition.kind in _FORMULAS:
+            if condition.kind in _FORMULAS and translation.concerns(condition):
                 solver.add(translation.condition(condition))
         solver.add(*translation.facts)
         try:
@@ -253,6 +253,17 @@ class Solver:
         return (term.op, tuple(inner), facts)
 
 
+def _variables(term: Term) -> set[Term]:
+    """The variables that a term is made of."""
+    pending, seen = [term], {term}
+    while pending:
+        for child in children(pending.pop()):
+            if child not in seen:
+                seen.add(child)
+                pending.append(child)
+    return {one for one in seen if one.op == "var"}
+
+
 def _monomials(x: Term, opaque: Callable[[Term], bool]) -> float:
     """The number of monomials, or more, of a term whose products are multiplied out; a choice counts as one."""
     known: dict[Term, float] = {}
@@ -293,6 +304,14 @@ class _Translation:
         self.opaque = opaque
         self.known: dict[Term, Any] = {}
         self.facts: list[Any] = []
+        self._powers: dict[tuple[Term, int | Fraction], Any] = {}
+
+    def concerns(self, condition: Condition) -> bool:
+        """True if what a condition is about is part of the question. Of the range of an index that is enough of its
+        variables: where a label is ignored, another one is read, and it is this one whose range is known."""
+        if condition.term in self.known:
+            return True
+        return condition.kind == "range" and all(one in self.known for one in _variables(condition.term))
 
     def of(self, x: Element) -> Any:
         """The value of an element."""
@@ -369,6 +388,12 @@ class _Translation:
         return self.z3.If(self.z3.And(*guards), value, self.number(0)) if guards else value
 
     def _power(self, base: Term, exponent: int | Fraction) -> Any:
+        found = self._powers.get((base, exponent))
+        if found is None:
+            found = self._powers[base, exponent] = self._power_of(base, exponent)
+        return found
+
+    def _power_of(self, base: Term, exponent: int | Fraction) -> Any:
         value = self.known[base]
         n = Fraction(exponent)
         if max(n.denominator, abs(n.numerator)) > _LARGEST_POWER:  # 0.1 as a float has a denominator of 17 digits
