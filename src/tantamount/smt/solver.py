@@ -17,7 +17,7 @@ from typing import Any, cast
 from tantamount.effort import Effort
 from tantamount.errors import UserError
 from tantamount.smt.knowledge import Knowledge
-from tantamount.smt.terms import Condition, Element, Term, children
+from tantamount.smt.terms import Condition, Element, Term, children, variables_of
 
 __all__ = ["Solver", "Tally", "load_z3"]
 
@@ -253,17 +253,6 @@ class Solver:
         return (term.op, tuple(inner), facts)
 
 
-def _variables(term: Term) -> set[Term]:
-    """The variables that a term is made of."""
-    pending, seen = [term], {term}
-    while pending:
-        for child in children(pending.pop()):
-            if child not in seen:
-                seen.add(child)
-                pending.append(child)
-    return {one for one in seen if one.op == "var"}
-
-
 def _monomials(x: Term, opaque: Callable[[Term], bool]) -> float:
     """The number of monomials, or more, of a term whose products are multiplied out; a choice counts as one."""
     known: dict[Term, float] = {}
@@ -311,7 +300,7 @@ class _Translation:
         variables: where a label is ignored, another one is read, and it is this one whose range is known."""
         if condition.term in self.known:
             return True
-        return condition.kind == "range" and all(one in self.known for one in _variables(condition.term))
+        return condition.kind == "range" and all(one in self.known for one in variables_of(condition.term))
 
     def of(self, x: Element) -> Any:
         """The value of an element."""
