@@ -123,7 +123,7 @@ def refine_job(
 
 
 _AGREEING = 2  # inputs on which both programs agree before a proof takes more effort
-_LESS = 2.0  # CPU seconds that looking for a repair of it may take less than the bound says
+_LESS = 1.5  # CPU seconds that looking for a repair of it may take less than the bound says
 
 
 def _once() -> Align:
