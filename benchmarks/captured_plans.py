@@ -1,10 +1,12 @@
 """Plans of real sizes whose parts are captured from Megatron-Core: what it costs to capture and to verify them.
 
-    python benchmarks/captured_plans.py [--write] [NAME...]
+    python benchmarks/captured_plans.py [--write] [--sweeps] [NAME...]
 
 Needs Megatron-Core (``pip install 'tantamount[megatron]'``), no GPU. Sizes and degrees are those of Llama-3 as its
 authors publish them, the largest on 64 x 8 x 16 ranks. Every plan is captured in one process and verified in
-another; CPU seconds are those of the processes, start-up included. ``--write`` puts the table into docs/plan.md.
+another; CPU seconds are those of the processes, start-up included. ``--sweeps``: Llama-3 8B, and the same with one
+size of the model or of the plan after the other made larger, with the exponents that the cost grows with. ``--write``
+puts the table into docs/plan.md.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import resource
 import subprocess
 import sys
 import tempfile
-from math import prod
+from math import log, prod
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +82,22 @@ EXPERTS: dict[str, dict[str, Any]] = {  # sizes, groups of experts and biases of
 ALL = {name: {**LLAMA, **own} for name, own in PLANS.items()} | {
     name: {**DEEPSEEK, **own} for name, own in EXPERTS.items()
 }
-BEGIN, END = "<!-- captured by benchmarks/captured_plans.py -->", "<!-- end of what was captured -->"
+BASE = "llama3-8b"
+SWEEPS: dict[str, tuple[int, dict[str, Any]]] = {  # how many times the size of the first, and how that is said
+    "layers": (4, {"num_layers": 128}),
+    "hidden": (4, {"hidden_size": 16384, "ffn_hidden_size": 57344}),
+    "heads": (4, {"num_attention_heads": 128}),
+    "sequence": (8, {"seq_length": 65536}),
+    "global batch": (8, {"global_batch_size": 1024, "micro_batch_size": 8}),
+    "microbatches": (8, {"global_batch_size": 1024}),
+    "dp": (8, {"global_batch_size": 1024, "data_parallel_size": 64}),
+    "tp": (2, {"tensor_model_parallel_size": 8}),
+    "pp": (4, {"pipeline_model_parallel_size": 16}),
+}
+TABLES = {  # whether sizes are made larger, and what is around the table
+    False: ("<!-- captured by benchmarks/captured_plans.py -->", "<!-- end of what was captured -->"),
+    True: ("<!-- larger captures by benchmarks/captured_plans.py -->", "<!-- end of larger captures -->"),
+}
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "plan.md"
 MAKE = "import json, sys, tantamount; tantamount.plan_of_megatron(json.loads(sys.argv[1]), folder=sys.argv[2])"
 
@@ -92,9 +109,10 @@ def _spent(command: list[str]) -> tuple[float, subprocess.CompletedProcess[str]]
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done
 
 
-def _row(name: str) -> str:
+def _row(name: str, args: dict[str, Any]) -> tuple[str, float, float]:
+    """A row of the table, and the CPU seconds to capture and to verify."""
     with tempfile.TemporaryDirectory() as folder:
-        made, done = _spent([sys.executable, "-c", MAKE, json.dumps(ALL[name]), folder])
+        made, done = _spent([sys.executable, "-c", MAKE, json.dumps(args), folder])
         if done.returncode:
             raise SystemExit(done.stderr[-2000:])
         out = Path(folder) / "report.json"
@@ -103,25 +121,45 @@ def _row(name: str) -> str:
         report = json.loads(out.read_text(encoding="utf-8"))
     nodes = sum(part["nodes"] for part in report["parts"])
     ranks = prod(report["mesh"].values())
-    return (
+    row = (
         f"| {name} | {ranks:,} | {nodes:,} | {len(report['parts'])} | {made:.1f} | {took:.1f} | "
         f"{report['megabytes']:.0f} | {report['verdict']} |"
     )
+    return row, made, took
 
 
 def main() -> int:
-    names = [name for name in sys.argv[1:] if not name.startswith("--")] or list(ALL)
+    sweeps = "--sweeps" in sys.argv
+    named = [name for name in sys.argv[1:] if not name.startswith("--")]
+    plans = {BASE: ALL[BASE], **{f"{k}, {n} times": {**ALL[BASE], **more} for k, (n, more) in SWEEPS.items()}}
+    plans = {name: args for name, args in (plans if sweeps else ALL).items() if not named or name in named}
     head = "| plan | ranks | operators that it stands for | proofs | CPU s to capture | to verify | MB | verdict |"
     rows = [head, "|---|---|---|---|---|---|---|---|"]
     print(*rows, sep="\n")
-    for name in names:
-        rows.append(_row(name))
-        print(rows[-1], flush=True)
+    spent: dict[str, tuple[float, float]] = {}
+    for name, args in plans.items():
+        row, made, took = _row(name, args)
+        spent[name] = made, took
+        rows.append(row)
+        print(row, flush=True)
+    wrong = not all(row.endswith("| PROVED |") for row in rows[2:])
+    if sweeps and BASE in spent:
+        grown: list[str] = []
+        for size, (times, _) in SWEEPS.items():
+            if (larger := spent.get(f"{size}, {times} times")) is not None:
+                made, took = (log(x / y) / log(times) for x, y in zip(larger, spent[BASE], strict=True))
+                grown.append(f"{size} {made:.2f} and {took:.2f}")
+        rows += [
+            "",
+            f"Exponents (CPU seconds to capture and to verify grow as the size to that power): {', '.join(grown)}.",
+        ]
+        print(rows[-1])
     if "--write" in sys.argv:
+        begin, end = TABLES[sweeps]
         text = DOCS.read_text(encoding="utf-8")
-        before, rest = text.split(BEGIN)
-        DOCS.write_text(before + "\n".join((BEGIN, "", *rows, "", END)) + rest.split(END)[1], encoding="utf-8")
-    return int(not all(row.endswith("| PROVED |") for row in rows[2:]))
+        before, rest = text.split(begin)
+        DOCS.write_text(before + "\n".join((begin, "", *rows, "", end)) + rest.split(end)[1], encoding="utf-8")
+    return int(wrong)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,11 @@
 """Mistakes that teams have made, each in the plan of a small model: Llama at dp 2, tp 2, pp 2, or a model with experts,
 with context or expert parallelism where the mistake needs it. All must be REFUTED, in the part that is wrong.
 
-    python benchmarks/plan_cases.py [--write] [NAME...]
+    python benchmarks/plan_cases.py [NAME...]
 
 A mistake is one function of the captured programs replaced, on all ranks (PyTorch); where a model does not have what
 the mistake is about (a bias, documents, a norm over all heads), one device has it as well, right. Parts that it does
-not touch are captured and proved once for every way of spreading. CPU seconds are those of the verdict. ``--write``
-puts the table into docs/plan.md.
+not touch are captured and proved once for every way of spreading. CPU seconds are those of the verdict.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from tantamount.plan.prove import part_checker
 from tantamount.plan.read import read_plan
 from tantamount.plan.result import PartReport, PlanReport
 from tantamount.plan.verify import verify
-from tantamount.refinement.job import executed_differently, refine_job
+from tantamount.refinement.job import refine_differing, refine_job
 from tantamount.verdict import Verdict
 
 PATIENCE = 120.0  # seconds for one plan
@@ -246,7 +245,9 @@ class Verifier:
 
     def verdict(self, way: str, path: Path) -> PlanReport:
         effort = Effort(seconds=PATIENCE)
-        closely = part_checker(partial(refine_job, effort=effort, doubtful=True), effort, executed_differently)
+        closely = part_checker(
+            partial(refine_job, effort=effort, doubtful=True), effort, partial(refine_differing, effort=effort)
+        )
 
         def check(part: Any) -> PartReport:
             files = b"".join(sorted(f.read_bytes() for f in path.parent.glob(f"{part.name}.*")))
@@ -302,14 +303,10 @@ def words_of(report: PlanReport) -> str:
     return " ".join(problems[0].split()) if problems else ""
 
 
-BEGIN, END = "<!-- mistakes, by benchmarks/plan_cases.py -->", "<!-- end of mistakes -->"
-DOCS = Path(__file__).resolve().parents[1] / "docs" / "plan.md"
-
-
 def main() -> int:
     chosen = [name for name in sys.argv[1:] if not name.startswith("--")]
     verifier = Verifier()
-    rows = ["| mistake | verdict | at | in words | CPU s |", "|---|---|---|---|---|"]
+    print("| mistake | verdict | at | in words | CPU s |", "|---|---|---|---|---|", sep="\n")
     bad = 0
 
     def take(name: str, report: PlanReport, took: float, places: tuple[str, ...]) -> None:
@@ -318,8 +315,8 @@ def main() -> int:
         right = report.verdict is Verdict.REFUTED and set(places) <= set(found)
         bad += not right
         words = words_of(report).replace("|", "\\|")
-        rows.append(f"| {name} | {report.verdict.value} | {', '.join(found)} | {words[:160]} | {took:.1f} |")
-        print(rows[-1] + ("" if right else f"   WRONG: should be at {', '.join(places)}"), flush=True)
+        row = f"| {name} | {report.verdict.value} | {', '.join(found)} | {words[:160]} | {took:.1f} |"
+        print(row + ("" if right else f"   WRONG: should be at {', '.join(places)}"), flush=True)
 
     def wanted(name: str) -> bool:
         return not chosen or any(name.startswith(one) for one in chosen)
@@ -334,10 +331,6 @@ def main() -> int:
         if wanted(name):
             report, took, places, what = verifier.drawn(kind, 0)
             take(name if name in DRAWN else f"{kind}: {what}", report, took, places)
-    if "--write" in sys.argv:
-        text = DOCS.read_text(encoding="utf-8")
-        before, rest = text.split(BEGIN)
-        DOCS.write_text(before + "\n".join((BEGIN, "", *rows, "", END)) + rest.split(END)[1], encoding="utf-8")
     return int(bad > 0)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ from tantamount.verdict import Verdict
 PATIENCE = 60.0  # CPU seconds for one job
 SMALL = Shape(1, 8, 2, 2, 4, 6)
 TWO_LAYERS = Shape(2, 8, 2, 2, 4, 6)
+ONE_LAYER = replace(LATENT, layers=1, dense=0)
+TWO_GROUPED = replace(GROUPED, layers=2)
 ONE = {**TENSOR, "pp": 1, "tp": 2, "dp": 2, "optimizer": "sgd"}
 WAYS: dict[str, tuple[Any, dict[str, Any]]] = {
     "plain": (SMALL, ONE),
@@ -47,7 +50,16 @@ WAYS: dict[str, tuple[Any, dict[str, Any]]] = {
     "pp, adamw, zero 1, sp": (TWO_LAYERS, {**ONE, "pp": 2, "optimizer": "adamw", "zero": 1, "sp": True}),
     "pp, cp, zero 3": (TWO_LAYERS, {**ONE, "pp": 2, "cp": 2, "zero": 3}),
     "experts": (LATENT, EXPERT),
+    "experts, one layer": (ONE_LAYER, EXPERT),
     "ep": (GROUPED, {**EXPERT, "ep": 2, "dispatch": True}),
+    "ep, capacity": (GROUPED, {**EXPERT, "ep": 2, "dispatch": True, "capacity": 1}),
+    "ep, dp, sp, zero 1": (
+        GROUPED, {**EXPERT, "ep": 2, "dp": 2, "batch": 8, "dispatch": True, "sp": True, "zero": 1},
+    ),
+    "ep, pp": (TWO_GROUPED, {**EXPERT, "ep": 2, "pp": 2, "tp": 1, "dispatch": True}),
+    "ep, pp, dp, adamw": (
+        TWO_GROUPED, {**EXPERT, "ep": 2, "pp": 2, "dp": 2, "batch": 8, "dispatch": True, "optimizer": "adamw"},
+    ),
 }  # fmt: skip
 
 

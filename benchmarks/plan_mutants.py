@@ -26,7 +26,7 @@ from tantamount.plan.prove import part_checker
 from tantamount.plan.read import read_plan
 from tantamount.plan.result import PartReport, PlanReport
 from tantamount.plan.verify import verify
-from tantamount.refinement.job import executed_differently, refine_job
+from tantamount.refinement.job import refine_differing, refine_job
 from tantamount.verdict import Verdict
 
 DEGREES = {
@@ -41,7 +41,9 @@ def main() -> int:
     plan = new_plan("llama3-405b", {}, DEGREES, folder / "plan")
     known: dict[str, PartReport] = {}
     effort = Effort()
-    check = part_checker(partial(refine_job, effort=effort, doubtful=True), effort, executed_differently)
+    check = part_checker(
+        partial(refine_job, effort=effort, doubtful=True), effort, partial(refine_differing, effort=effort)
+    )
 
     def remembered(part: Part) -> PartReport:
         job = part.job

@@ -17,7 +17,7 @@ from tantamount.errors import UserError
 from tantamount.ir.job import Job, UserRule
 from tantamount.limits import Limits, limits_from_environment
 from tantamount.proof import Progress
-from tantamount.refinement import Captured, Refinement, executed_differently, job_of, refine_job, whole_proof
+from tantamount.refinement import Captured, Refinement, job_of, refine_differing, refine_job, whole_proof
 from tantamount.verdict import Picture
 from tantamount.writing import write_file
 
@@ -299,8 +299,8 @@ def verify_plan(
             return verify_job(read_job(path, limits=limits), question)
         plan = read_plan(path, limits=limits)
     closely = partial(refine_job, limits=limits, effort=spent, doubtful=True)
-    differs = partial(executed_differently, limits=limits)
-    return verify(plan, part_checker(closely, spent, differs), told, accept, apart)
+    differing = partial(refine_differing, limits=limits, effort=spent)
+    return verify(plan, part_checker(closely, spent, differing), told, accept, apart)
 
 
 def verify_part(
@@ -314,7 +314,8 @@ def verify_part(
     spent = effort_of(effort, timeout, memory)
     part = read_plan(plan).parts[name]
     begun = time.process_time()
-    found = part_checker(partial(refine_job, effort=spent, doubtful=True), spent, executed_differently)(part)
+    closely = partial(refine_job, effort=spent, doubtful=True)
+    found = part_checker(closely, spent, partial(refine_differing, effort=spent))(part)
     return replace(found, seconds=time.process_time() - begun)
 
 

@@ -6,7 +6,11 @@ writes the parameters of the rank's stages after one step of SGD."""
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +20,7 @@ from torch import Tensor, nn
 from torch.distributed.pipelining import PipelineStage, schedules
 
 MICROBATCHES = 4
+_PROGRESS = 0.3  # CPU seconds
 CHUNKS = {"Schedule1F1B": 1, "ScheduleGPipe": 1, "ScheduleInterleaved1F1B": 2, "ScheduleZBVZeroBubble": 2}
 
 
@@ -46,6 +51,35 @@ def stages(count: int) -> list[nn.Module]:
 def data() -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(2)
     return tuple(torch.randn(8, 4, generator=generator, dtype=torch.float64) for _ in range(2))  # type: ignore[return-value]
+
+
+def finished(processes: Sequence[subprocess.Popen[bytes]], patience: float = 120.0) -> list[int]:
+    """The exit codes of processes that wait for each other. They are killed, and fail, where together they have worked
+    for less than a third of a CPU second in ``patience`` seconds: on a busy machine they take long, and work."""
+    begun, noted = time.monotonic(), 0.0
+    spent = dict.fromkeys(processes, 0.0)  # what is done says nothing more
+    try:
+        while None in [process.poll() for process in processes]:
+            time.sleep(0.1)
+            spent = {process: max(before, _cpu_seconds(process)) for process, before in spent.items()}
+            if sum(spent.values()) >= noted + _PROGRESS:
+                begun, noted = time.monotonic(), sum(spent.values())
+            if time.monotonic() > begun + patience:
+                break
+        return [-1 if process.returncode is None else process.returncode for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def _cpu_seconds(process: subprocess.Popen[bytes]) -> float:
+    """The CPU seconds of a process that runs; 0 of one that is done, or where the system does not say."""
+    try:
+        fields = Path(f"/proc/{process.pid}/stat").read_text(encoding="ascii").rsplit(") ", 1)[1].split()
+    except (OSError, IndexError):
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def run(rank: int, world: int, port: int, name: str, out: Path) -> None:

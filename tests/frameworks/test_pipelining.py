@@ -63,7 +63,7 @@ def test_what_is_proved_is_what_processes_compute(name: str, tmp_path: Path) -> 
     outs = [tmp_path / f"{rank}.pt" for rank in range(2)]
     command = [sys.executable, real.__file__]
     running = [subprocess.Popen([*command, str(k), "2", str(port), name, str(out)]) for k, out in enumerate(outs)]
-    assert [process.wait(120) for process in running] == [0, 0]
+    assert real.finished(running) == [0, 0]
     found = {key: value for out in outs for key, value in torch.load(out, weights_only=True).items()}
     whole = nn.Sequential(*real.stages(count))
     x, wanted = real.data()

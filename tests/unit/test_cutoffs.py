@@ -66,7 +66,7 @@ ALLOWED: dict[str, str] = {
     "diagnosis/value_matches.py: _FEW": MEANING,
     "diagnosis/dependence.py: _CHANGING": "counted as repair_suspects: nodes that are computed again",
     "diagnosis/values.py: range(4)": TEXT,  # how near an operator is that the sentence names in place of this one
-    "execution/reduced.py: _EACH": WAY,
+    "execution/plans.py: LITTLE": WAY,
     "execution/reduced.py: _MANY": WAY,
     "execution/witness.py: _SHOWN": TEXT,
     "ops/arrays.py: _SMALL": WAY,  # a copy or a view of the same numbers
@@ -179,7 +179,6 @@ ALLOWED: dict[str, str] = {
     "plan/prove.py: _BRIEF": WAY,
     "plan/prove.py: _CONTROL": "what is refuted at small sizes is refuted there, whatever more this would show",
     "plan/prove.py: _AT_ONCE": WAY,
-    "plan/prove.py: _BRIEFLY": WAY,
     "plan/result.py: _SHOWN": TEXT,
     "report/elementwise.py: _SIZES": TEXT,
     "report/html/groups.py: _MOST": TEXT,

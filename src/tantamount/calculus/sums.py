@@ -291,7 +291,7 @@ def _sum_atom(store: Store, factors: Factors, ranges: tuple[int, ...]) -> Factor
     atoms = [store.atoms[a] for a, _, _ in factors]
     one_hot = len(atoms) == 1 and len(ranges) == 1 and _at_most_one(store, factors[0])
     facts = ValueFacts(
-        positive=is_positive(store, factors),
+        positive=is_positive(store, factors) or _of_chosen_positives(store, factors, ranges),
         nonnegative=is_nonnegative(store, factors),
         integer=all(
             x.facts.integer and f.exponent.denominator == 1 and f.exponent > 0
@@ -302,6 +302,20 @@ def _sum_atom(store: Store, factors: Factors, ranges: tuple[int, ...]) -> Factor
     store.fired["sums-as-atoms"] += 1
     number, index = store.summation(factors, ranges, facts)
     return Factor(number, 1, index)
+
+
+def _of_chosen_positives(store: Store, factors: Factors, ranges: tuple[int, ...]) -> bool:
+    """True if a sum is one of positive numbers of which a single ``[t == v]`` chooses some, where it is known wherever
+    the sum is defined that t lies in the range of v: for each value of the other variables one summand is left, which
+    is positive."""
+    guards = [f for f in factors if f.exponent == 1 and store.atoms[f.atom].op == "equal"]
+    if len(guards) != 1 or not all(ranges) or not is_positive(store, tuple(f for f in factors if f is not guards[0])):
+        return False
+    for j, n in enumerate(ranges):
+        exchanged: dict[int, Coordinate] = {-1 - j: variable(-1), -1: variable(-1 - j)}
+        if store.covered(substitute_factors((guards[0],), exchanged)[0], n, None):
+            return True
+    return False
 
 
 # ------------------------------------------------------------------------------------------------ merging partial sums

@@ -16,6 +16,7 @@ from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import ValueMatches
 from tantamount.diagnosis.words import Words
 from tantamount.ir.job import Job
+from tantamount.ir.relation import Partial
 from tantamount.semantics.reference import Array
 
 __all__ = ["GOOD", "KINDS", "Row", "account", "again", "edits_of", "moves", "weight"]
@@ -120,7 +121,7 @@ def _of_an_operand(matches: ValueMatches, edit: Edit, c: Class) -> int:
 
 
 def _of_a_reduction(matches: ValueMatches, edit: Edit, c: Class) -> int:
-    return 6 if _summed(matches, c) else 1
+    return 6 if _summed(matches, edit, c) else 1
 
 
 def _of_a_maximum(matches: ValueMatches, edit: Edit, c: Class) -> int:
@@ -157,8 +158,9 @@ def _rearranged(matches: ValueMatches, edit: Edit, place: Place) -> bool:
     return rows is not None and len(set(rows)) < len(whole)
 
 
-def _summed(matches: ValueMatches, c: Class) -> bool:
-    """True if the class's members are added up later on, wherever they are used: then no sum is missing there."""
+def _summed(matches: ValueMatches, edit: Edit, c: Class) -> bool:
+    """True if the class's members are added up later on, wherever they are used, by the program or by whoever takes an
+    output of which ranks are to hold summands: then no sum is missing there."""
     pending, seen = list(c.places), set(c.places)
     added = False
     while pending:
@@ -172,7 +174,19 @@ def _summed(matches: ValueMatches, c: Class) -> bool:
                 return False
             else:
                 added = True
-    return added
+    return added or not seen.isdisjoint(_left_as_summands(matches, edit))
+
+
+def _left_as_summands(matches: ValueMatches, edit: Edit) -> set[Place]:
+    """The places of outputs of which the ranks along the axes of a change are to hold summands."""
+    along = set(edit.axis.split(" and "))
+    return {
+        place
+        for name, expected in matches.job.outputs.items()
+        for axis, placement in zip(matches.job.mesh.names, expected.placements or (), strict=False)
+        if axis in along and placement == Partial("sum")
+        for place in matches.replay.output_places(name)
+    }
 
 
 def _known(matches: ValueMatches, place: Place) -> bool:

@@ -94,6 +94,10 @@ def find_mismatch(
     reductions: dict[str, str] = {}
     short = patience is not None
     bound = "doubtful_seconds"
+    if short and told is None and parted is not None:
+        found = unrepaired(parted)
+        if found is not None and found.specification:  # values tell both places, and forms are compared there alone
+            return search.repaired(found, nodes, failing), reductions
     if patience is None and (parted is not None or told is not None):  # the place is known, whatever forms say
         bound, patience = "repair_seconds", proof.options.effort.bounds.repair_seconds + max(seconds, 0.0)
     try:

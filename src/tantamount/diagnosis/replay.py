@@ -32,6 +32,7 @@ from tantamount.ops.messages import Postbox
 from tantamount.proof.outputs import output_node
 from tantamount.semantics.interpret import Evaluation, constant_of, input_tensors, interpret
 from tantamount.semantics.reference import Array, Reference
+from tantamount.semantics.stacked import run_stacked
 
 __all__ = ["Changes", "Place", "Replay", "differing", "typed"]
 
@@ -54,9 +55,14 @@ class Replay:
         on = self.given
         self.expected = self.specification(on.specification)
         graphs = self.job.implementation
-        inputs = [input_tensors(graph, values) for graph, values in zip(graphs, on.ranks, strict=True)]
         postbox = Postbox(self.job.mesh)
-        self.environments = self._run(graphs, inputs, postbox=postbox)
+        alike = plan.together and not any(_sends(graph) for graph in graphs)
+        together = run_stacked(graphs, self.job.mesh, on.ranks, seed=seed, constants=on.constants) if alike else None
+        if together is not None:
+            self.environments = together.environments
+        else:
+            inputs = [input_tensors(graph, values) for graph, values in zip(graphs, on.ranks, strict=True)]
+            self.environments = self._run(graphs, inputs, postbox=postbox)
         self.messages: Messages = messages_of(self.job, postbox, self.environments)
         self._needs: dict[tuple[str, ...], set[Place]] = {}
         self.effort = 0  # of all that was computed again: nodes, and a thousand elements for one more
@@ -426,6 +432,12 @@ def differing(wanted: Array, found: Array) -> int:
     with np.errstate(all="ignore"):
         close = np.abs(wanted - found) <= _RELATIVE * max(largest, 1e-300)
     return int(np.count_nonzero(defined & ~close))
+
+
+def _sends(graph: Graph) -> bool:
+    """True if a rank sends or receives messages."""
+    calls = (node for node in graph.nodes if node.op == "call" and node.target != "getitem")
+    return any(operator_of(graph, node).peer_parameter is not None for node in calls)
 
 
 def _group(graph: Graph, node: Node) -> str | None:

@@ -311,15 +311,18 @@ def _promising(start: Start, some: Sequence[tuple[int, Edit, Class]], budget: Bu
     # of an output that is a multiple of what it should be, what is near a wrong number may seem right by chance
     numbers = {one for one in start.location.scalings if start.matches.ratios}
     gains: list[tuple[int, int, int]] = []
-    for k, (number, edit, _) in enumerate(some):
+    found: list[_Candidate] = []
+    for k, (number, edit, c) in enumerate(some):
         if budget.spent(effort, start.matches):
             break
+        if start.ends.issuperset(edit.places) and not edit.replaces:  # nothing lies between: outputs say it at once
+            found += _followed(start, edit, c, number)
+            continue
         gain = _gain(start, edit)
         if gain < 0 and number in numbers and start.matches.other_number(edit.places[0]):
             gain, first = 0, first | {number}
         if gain > 0 or (gain == 0 and number in first):  # what helps may be further below
             gains.append((-gain, number, k))
-    found: list[_Candidate] = []
     for here in ([one for one in sorted(gains) if one[0]], [one for one in gains if not one[0]]):
         for gain, number, k in effort.first("repair_promising", here):
             found += [replace(one, near=gain < 0) for one in _followed(start, some[k][1], some[k][2], number)]

@@ -281,18 +281,25 @@ class ValueMatches:
         return found
 
     def summands(self, c: Class) -> str | None:
-        """The specification's tensor that the members of a class are summands of, or shares of a mean."""
+        """The specification's tensor that the members of a class are summands of, or shares of a mean, on all ranks."""
         if c not in self._summands:
             self._summands[c] = None
             for _, groups in self.groups(c):
-                values = [self.value(place) for place in (groups[0] if groups else ())]
-                if summable(values) and values[0].dtype.kind == "f":
-                    with np.errstate(invalid="ignore"):  # an infinity of a mask on one rank, another one on the next
-                        total = np.sum(np.stack(values), axis=0)
-                    part = self.is_part(total) or self.is_part(total / len(values))
-                    part = part or self.share(groups[0][0], total)
-                    self._summands[c] = self._summands[c] or (None if part is None else part[0])
+                found = self._summed_by(groups[0]) if groups else None
+                if found is not None and all(self._summed_by(members) is not None for members in groups[1:]):
+                    self._summands[c] = found
+                    break
         return self._summands[c]
+
+    def _summed_by(self, members: Sequence[Place]) -> str | None:
+        """The specification's tensor of which some values are summands of one part, or shares of a mean."""
+        values = [self.value(place) for place in members]
+        if not summable(values) or values[0].dtype.kind != "f":
+            return None
+        with np.errstate(invalid="ignore"):  # an infinity of a mask on one rank, another one on the next
+            total = np.sum(np.stack(values), axis=0)
+        part = self.is_part(total) or self.is_part(total / len(values)) or self.share(members[0], total)
+        return None if part is None else part[0]
 
     @cached_property
     def summed(self) -> set[str]:

@@ -35,13 +35,14 @@ from tantamount.semantics.stacked import interpret_stacked
 from tantamount.semantics.survey import survey
 
 __all__ = [
-    "Execution", "Given", "Leaf", "Leaves", "NotExecuted", "Plan", "Scale", "TooLarge", "draw", "execute", "given",
-    "plan_execution",
+    "LITTLE", "Execution", "Given", "Leaf", "Leaves", "NotExecuted", "Plan", "Scale", "TooLarge", "draw", "execute",
+    "given", "plan_execution",
 ]  # fmt: skip
 
 _SOURCES = ("input", "implementation input", "free input")
 _INTEGERS = 4  # integers of unknown use are drawn below this
 _WIDE = 1 << 17  # and, every other time, up to this
+LITTLE = 1 << 13  # elements of a node: fewer take no longer than finding out which operator to apply
 _EXACT = (*STOPS, "undefined-comparison", "undefined-integer", "unfit", "double-write", "inexact", "doubtful")
 
 
@@ -61,7 +62,8 @@ class _Unpaired(TantamountError):
 class Plan:
     """The inputs and masks that executing a job takes. ``work`` counts element operations of one execution of both
     sides, ``elements`` those of all its tensors; ``paired`` is True if every mask of the implementation is a known part
-    of the specification's, or only one side has any (else nothing is dropped)."""
+    of the specification's, or only one side has any (else nothing is dropped); ``together``: the tensors are so small
+    that ranks of one program are executed as one."""
 
     job: Job
     store: Store
@@ -74,6 +76,7 @@ class Plan:
     pool: Pool
     jumps: bool
     elements: int = 0
+    together: bool = False
 
 
 @dataclass(frozen=True)
@@ -183,7 +186,10 @@ def plan_execution(
     sides = (ours, *theirs)
     pool = Pool.of((number for side in sides for number in side.numbers), store.effort)
     jumps = any(side.jumps for side in sides) or any(leaf.kind is not Kind.FLOAT for leaf in leaves)
-    return Plan(job, store, inputs, specification, implementation, tuple(leaves), work, paired, pool, jumps, elements)
+    together = work <= LITTLE * sum(len(graph.nodes) for graph in (job.specification, *job.implementation))
+    return Plan(
+        job, store, inputs, specification, implementation, tuple(leaves), work, paired, pool, jumps, elements, together
+    )
 
 
 def draw(plan: Plan, seed: int, scale: Scale) -> dict[LeafName, Array]:
@@ -196,7 +202,7 @@ def execute(
 ) -> Execution | None:
     """Both programs on these leaves, with one of the choices that operators may make among equal elements, and with
     other rounding errors for every ``noise`` but 0; ``None`` if the numbers leave the range of exact integers.
-    ``stacked``: ranks that run one program may be executed as one (then flags are those of all of them).
+    ``stacked``: ranks that run one program are executed as one however large they are, and flags are those of all.
 
     Raises :class:`NotExecuted` where the reference interpreter cannot, :class:`InternalError` if the inputs of the two
     sides do not satisfy the job's relation."""
@@ -250,18 +256,18 @@ def _execute(plan: Plan, leaves: Leaves, seed: int, ties: Ties, noise: int, stac
         ties=ties,
         noise=noise,
     )
-    actual = interpret_stacked(job.implementation, job.mesh, on.ranks, constants=on.constants) if stacked else None
+    actual: list[Evaluation] | None = None
+    if stacked or plan.together:
+        actual = interpret_stacked(
+            job.implementation, job.mesh, on.ranks, seed=seed, constants=on.constants, ties=ties, noise=noise
+        )
+        if actual is not None and not stacked and any(one.flags for one in actual):
+            actual = None  # whose they are is asked for
     if actual is None:
         actual = interpret_ranks(
-            job.implementation,
-            job.mesh,
-            on.ranks,
-            seed=seed,
-            constants=on.constants,
-            masks=masks,
-            ties=ties,
+            job.implementation, job.mesh, on.ranks, seed=seed, constants=on.constants, masks=masks, ties=ties,
             noise=noise,
-        )
+        )  # fmt: skip
     for graph, values in ((job.specification, expected), *zip(job.implementation, actual, strict=True)):
         _require_held(graph, values)
     return Execution(on.specification, expected, actual)

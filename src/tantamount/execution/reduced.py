@@ -15,7 +15,7 @@ from dataclasses import replace
 from tantamount.errors import TantamountError, Unsupported
 from tantamount.execution.cross_check import cross_check
 from tantamount.execution.differences import examine, output_claim
-from tantamount.execution.plans import NotExecuted, Plan, Scale, TooLarge, draw, execute, plan_execution
+from tantamount.execution.plans import LITTLE, NotExecuted, Plan, Scale, TooLarge, draw, execute, plan_execution
 from tantamount.execution.witness import Searched, search
 from tantamount.limits import Limits
 from tantamount.proof import Proof, prove
@@ -25,7 +25,6 @@ from tantamount.verdict import OutputReport, Relation, Verdict
 __all__ = ["at_reduced_sizes", "differing", "differs_somewhere", "find_differences", "is_large"]
 
 _MANY = 1 << 20  # elements of all tensors from which on smaller shapes are tried first, if they are
-_EACH = 1 << 13  # of one: fewer take no longer than finding out which operator to apply
 
 
 def find_differences(proof: Proof, outputs: tuple[OutputReport, ...], limits: Limits, agreeing: int = 0) -> Searched:
@@ -47,7 +46,7 @@ def find_differences(proof: Proof, outputs: tuple[OutputReport, ...], limits: Li
 def is_large(plan: Plan) -> bool:
     """True if a difference is found and simplified sooner at smaller shapes."""
     nodes = sum(len(graph.nodes) for graph in (plan.job.specification, *plan.job.implementation))
-    return plan.elements > max(_MANY, nodes * _EACH)
+    return plan.elements > max(_MANY, nodes * LITTLE)
 
 
 def differs_somewhere(proof: Proof, limits: Limits) -> bool:

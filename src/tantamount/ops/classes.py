@@ -33,14 +33,17 @@ class RankClass:
         return self.ranks[0]
 
 
-def rank_classes(graphs: Sequence[Graph], mesh: Mesh, fold: bool = True) -> tuple[RankClass, ...]:
-    """The classes of all ranks, ordered by their leaders. ``fold``: whether axes may be folded at all.
+def rank_classes(
+    graphs: Sequence[Graph], mesh: Mesh, fold: bool = True, exactly: bool = False
+) -> tuple[RankClass, ...]:
+    """The classes of all ranks, ordered by their leaders. ``fold``: whether axes may be folded at all; ``exactly``: if
+    they are, only where all ranks have one graph, so that numbers are the same, too.
 
     An axis is folded if ranks that differ along it alone run programs of the same nodes, operators, types, references
     and collectives, exchange messages with ranks at their own coordinate along it, and all with ranks at the same
     coordinates along the axes that are not folded. So whatever a class sends goes, coordinate by coordinate, to one
     other class."""
-    folded = _folded(graphs, mesh) if fold else frozenset[int]()
+    folded = _folded(graphs, mesh, exactly) if fold else frozenset[int]()
     names = [axis for k, axis in enumerate(mesh.names) if k in folded]
     inside = Mesh(
         {axis: mesh.axes[axis] for axis in names},
@@ -56,12 +59,12 @@ def rank_classes(graphs: Sequence[Graph], mesh: Mesh, fold: bool = True) -> tupl
     )
 
 
-def _folded(graphs: Sequence[Graph], mesh: Mesh) -> frozenset[int]:
+def _folded(graphs: Sequence[Graph], mesh: Mesh, exactly: bool) -> frozenset[int]:
     """The positions of the mesh axes that are folded."""
     if all(graph is graphs[0] for graph in graphs) and not any(True for _ in _posts(_said(graphs[0]))):
         return frozenset(range(len(mesh.sizes)))  # one program, and nobody speaks to a single rank
     coordinates = [mesh.coordinates(rank) for rank in range(len(graphs))]
-    programs = _numbered(graphs)
+    programs = [*map(id, graphs)] if exactly else _numbered(graphs)
     said = {key: _said(graph) for key, graph in {id(graph): graph for graph in graphs}.items()}
     peers: list[list[tuple[int, ...]]] = []
     apart = set[int]()  # positions of axes that are not folded

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from math import prod
+from typing import Union
 
 from tantamount.calculus.infinities import is_real
 from tantamount.effort import TIMEOUT, Effort, Grown, Stopped, stopping, within
@@ -25,30 +26,28 @@ from tantamount.verdict import Assumption, OutputReport, Report, Verdict, worst
 __all__ = ["part_checker"]
 
 Refine = Callable[[Job], Report]
-Differs = Callable[[Proof], bool]
+Differing = Callable[[Proof], Union[Report, None]]
 
 _LONG = 4  # axes of so many ranks or fewer are as short as they get
 _AT_ONCE = 1.0  # CPU seconds to see what is equal
-_BRIEFLY = 0.3  # the same of a part that is so small that an execution takes less
-_STEPS = 2000  # of work to see what is equal after products are multiplied out
+_STEPS = 2000  # of work to see what is equal in a small part, or in any after products are multiplied out
 _BRIEF = 0.8  # CPU seconds to compare all outputs where everything is small
 _CONTROL = 1.0  # CPU seconds to see whether what is refuted at small sizes is equal at its own
 
 
-def part_checker(refine: Refine, effort: Effort | None = None, differs: Differs | None = None) -> CheckPart:
+def part_checker(refine: Refine, effort: Effort | None = None, differing: Differing | None = None) -> CheckPart:
     """A function that checks a part. ``refine`` gives the whole answer to a job, with the place of a difference and a
     counterexample; it is asked about parts of which something is not proved, on few ranks and at small sizes.
 
     To compare two large forms that differ can take very long, and it is the small form that shows why. So what is not
-    proved there is not tried at full size before the small form was executed. ``differs`` says
-    whether an execution at a job's own sizes shows a difference: of a part that is small that is asked first, and then
-    it is refuted as it is."""
+    proved there is not tried at full size before the small form was executed. ``differing`` gives the whole answer if
+    an execution at a job's own sizes shows a difference: of a part that is small that is asked first."""
     spent = effort if effort is not None else Effort()
 
     def check(part: Part) -> PartReport:
         try:
             with stopping(spent):
-                return _checked(part, refine, spent, differs)
+                return _checked(part, refine, spent, differing)
         except Stopped as stop:
             outputs = tuple(
                 OutputReport(name, Verdict.UNKNOWN, None, expected.text, str(stop))
@@ -59,20 +58,20 @@ def part_checker(refine: Refine, effort: Effort | None = None, differs: Differs 
     return check
 
 
-def _checked(part: Part, refine: Refine, effort: Effort, differs: Differs | None) -> PartReport:
+def _checked(part: Part, refine: Refine, effort: Effort, differing: Differing | None) -> PartReport:
     job = part.job
-    fits = differs is not None and _is_small(job, effort)
-    known, proof = _at_once(job, effort, seconds=_BRIEFLY if fits else _AT_ONCE)
-    if len(known) == len(job.outputs):
-        return _report(part, _ordered(job, known), _assumptions(part, proof))
-    if fits and differs is not None and differs(proof):
-        found = refine(job)
-        if found.verdict is Verdict.REFUTED:
-            return _wrong(part, found)
-    if fits:
-        known, proof = _at_once(job, effort, seconds=_AT_ONCE)
+    proof: Proof | None = None
+    if differing is not None and _is_small(job, effort):
+        proof = prove(job, Options(cut=False, effort=effort))
+        known = _briefly(proof, effort)
         if len(known) == len(job.outputs):
             return _report(part, _ordered(job, known), _assumptions(part, proof))
+        wrong = differing(proof)
+        if wrong is not None and wrong.verdict is Verdict.REFUTED:
+            return _wrong(part, wrong)
+    known, proof = _at_once(job, effort, proof)
+    if len(known) == len(job.outputs):
+        return _report(part, _ordered(job, known), _assumptions(part, proof))
     found: Report | None = None
     text = ""
     for axes in _ways(job):
@@ -145,16 +144,29 @@ def _likely(small: Job, effort: Effort) -> list[str]:
     return found
 
 
-def _at_once(job: Job, effort: Effort, seconds: float) -> tuple[dict[str, OutputReport], Proof]:
-    """The outputs that are proved in so many CPU seconds, as equal forms mostly are, or are after some products are
-    multiplied out; and a proof that can be asked further."""
-    proof = prove(job, Options(cut=False, effort=effort))
+def _briefly(proof: Proof, effort: Effort) -> dict[str, OutputReport]:
+    """The first outputs that are proved, as equal forms mostly are, in a few steps."""
+    known: dict[str, OutputReport] = {}
+    with suppress(Grown), effort.watching(_STEPS):
+        for name in proof.job.outputs:
+            effort.check()
+            (output,) = proof.check(expand=False, only=[name], infer=False)
+            if output.verdict is not Verdict.PROVED:
+                break
+            known[name] = output
+    return known
+
+
+def _at_once(job: Job, effort: Effort, begun: Proof | None) -> tuple[dict[str, OutputReport], Proof]:
+    """The outputs that are proved in a CPU second, as equal forms mostly are, or are after some products are
+    multiplied out; and a proof that can be asked further. ``begun``: one that exists already."""
+    proof = prove(job, Options(cut=False, effort=effort)) if begun is None else begun
     known: dict[str, OutputReport] = {}
     left = effort.left()
     if left is not None and left <= 0:
         return known, proof
     try:
-        with within(seconds):
+        with within(_AT_ONCE):
             for name in job.outputs:
                 (output,) = proof.check(expand=False, only=[name], infer=False)
                 if output.verdict is not Verdict.PROVED:

@@ -7,7 +7,7 @@ together, ``all_sizes`` does so for programs with size symbols; ``second`` asks 
 May import everything below ``certificate``.
 """
 
-from tantamount.refinement.job import Captured, executed_differently, job_of, refine_job, whole_proof
+from tantamount.refinement.job import Captured, job_of, refine_differing, refine_job, whole_proof
 from tantamount.refinement.result import Refinement
 
-__all__ = ["Captured", "Refinement", "executed_differently", "job_of", "refine_job", "whole_proof"]
+__all__ = ["Captured", "Refinement", "job_of", "refine_differing", "refine_job", "whole_proof"]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tantamount.execution.witness import Searched
     from tantamount.refinement.one_piece import Executed
 
-__all__ = ["Captured", "executed_differently", "job_of", "refine_job", "whole_proof"]
+__all__ = ["Captured", "job_of", "refine_differing", "refine_job", "whole_proof"]
 
 _LONG = 300  # nodes of a specification from which on a proof is tried with cuts, too
 _MORE = 4  # times the steps so far that multiplying out whole outputs may take after cuts, in long programs
@@ -80,6 +80,7 @@ def refine_job(
     so_far: Callable[[Refinement], None] | None = None,
     doubtful: bool = False,
     cut_from: int = _LONG,
+    proof: Proof | None = None,
 ) -> Refinement:
     """The verdict on a job; the arguments are those of :func:`tantamount.refine`, but ``effort`` says all that may be
     spent, ``doubtful`` that something is probably wrong, so that values are compared before forms are, ``cut_from``
@@ -107,7 +108,7 @@ def refine_job(
 
                 one = partial(refine_job, strict=strict, fold=fold, limits=bounds, effort=how)
                 return replace(refine_at_all_sizes(job, job.at, one, options, strict), limits=limits_hit(how))
-            _refine(state, options, doubtful)
+            _refine(state, options, doubtful, proof)
     except Stopped as stop:
         state.stopped = stop
         state.know_pieces_now()
@@ -124,7 +125,7 @@ def refine_job(
 
 
 _AGREEING = 2  # inputs on which both programs agree before a proof takes more effort
-_LESS = 2.0  # CPU seconds that looking for a repair of it may take less than the bound says
+_LESS = 1.5  # CPU seconds that looking for a repair of it may take less than the bound says
 
 
 def _once() -> Align:
@@ -158,14 +159,18 @@ def whole_proof(found: Refinement) -> Proof | None:
     return found.proof
 
 
-def executed_differently(proof: Proof, limits: Limits | None = None) -> bool:
-    """True if one execution at the job's own sizes, on numbers that are drawn, shows that an output differs."""
+def refine_differing(proof: Proof, *, limits: Limits | None = None, effort: Effort | None = None) -> Refinement | None:
+    """The verdict on a job, and why, if one execution at its own sizes, on numbers that are drawn, shows that an output
+    differs; else ``None``. ``proof`` is one of the job as a whole of which nothing is asked any more but this."""
     from tantamount.execution.reduced import differs_somewhere
 
-    return differs_somewhere(proof, limits if limits is not None else limits_from_environment())
+    bounds = limits if limits is not None else limits_from_environment()
+    if not differs_somewhere(proof, bounds):
+        return None
+    return refine_job(proof.job, limits=bounds, effort=effort, doubtful=True, proof=proof)
 
 
-def _refine(state: _State, options: Options, doubtful: bool) -> None:
+def _refine(state: _State, options: Options, doubtful: bool, known: Proof | None) -> None:
     job, clock = state.job, state.clock
     state.at = "proving it in pieces"
     found = None if doubtful else prove_simplified(job, options)
@@ -181,7 +186,10 @@ def _refine(state: _State, options: Options, doubtful: bool) -> None:
         return
     state.forget_pieces()
     try:
-        proof = state.proof = prove(job, replace(options, refuted=lambda: _known_as_wrong(state, None, options)))
+        if known is not None:
+            proof = state.proof = replace(known, options=options)
+        else:
+            proof = state.proof = prove(job, replace(options, refuted=lambda: _known_as_wrong(state, None, options)))
     except Grown:
         _explained_by_values(state, left[0].found if left else None, options)
         return

@@ -30,6 +30,7 @@ __all__ = [
     "constant_of",
     "evaluation",
     "input_tensors",
+    "plain",
     "random_array",
     "random_constants",
     "random_inputs",
@@ -157,17 +158,21 @@ class _Naming:
 
 def evaluation(environment: Mapping[str, Result], reference: Reference) -> Evaluation:
     """The values that a run computed, and what the interpretation noted on the way."""
+    return Evaluation(plain(environment), tuple(reference.flags), frozenset(reference.left_range))
 
-    def plain(tensor: Tensor | Unsized | None) -> Array | None:
+
+def plain(environment: Mapping[str, Result]) -> dict[str, NodeValue]:
+    """The values that a run computed, as arrays."""
+
+    def array(tensor: Tensor | Unsized | None) -> Array | None:
         if not isinstance(tensor, Tensor):
             return None
         return np.asarray(tensor.value, dtype=_DTYPE[tensor.dtype.part.kind])
 
-    values = {
-        name: tuple(map(plain, result)) if isinstance(result, tuple) else plain(result)
+    return {
+        name: tuple(map(array, result)) if isinstance(result, tuple) else array(result)
         for name, result in environment.items()
     }
-    return Evaluation(values, tuple(reference.flags), frozenset(reference.left_range))
 
 
 def input_tensors(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Tensor]:

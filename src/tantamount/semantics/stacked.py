@@ -1,4 +1,5 @@
-"""One program executed for all ranks of a mesh at once: every array has the mesh axes in front.
+"""One program executed for all ranks that run it at once: every array has the axes of the mesh in front along which
+ranks have one graph.
 
 What rank (i, j) computes is the array at mesh coordinate (i, j). The cost is that of one rank with larger arrays: most
 of the time of small programs goes into calling operators. What is drawn at random, and what data decide, is not
@@ -8,7 +9,9 @@ executed this way (:class:`Unsupported`): :func:`tantamount.semantics.interpret.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import prod
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -18,19 +21,22 @@ from tantamount.ir.mesh import Mesh
 from tantamount.ir.types import DType, Kind, Shape
 from tantamount.ops.algebra import Interpretation, Law, Number, PerRank, Scalar, Tensor
 from tantamount.ops.builder import Builder
-from tantamount.ops.classes import rank_classes
+from tantamount.ops.classes import RankClass, rank_classes
+from tantamount.ops.execute import Environment, Result
+from tantamount.ops.functions import Ties
 from tantamount.ops.lockstep import run_ranks
-from tantamount.semantics.interpret import Constants, Evaluation, constant_of, evaluation, input_tensors
-from tantamount.semantics.reference import Array, Reference
+from tantamount.semantics.interpret import Constants, Evaluation, constant_of, input_tensors, plain
+from tantamount.semantics.noisy import RoundingNoise
+from tantamount.semantics.reference import Array, Flag, Reference
 
-__all__ = ["Stacked", "interpret_stacked"]
+__all__ = ["Stacked", "interpret_stacked", "run_stacked"]
 
 
 class Stacked(Reference):
     """The primitives on arrays with leading mesh axes: those at the positions ``batch`` of ``mesh``."""
 
-    def __init__(self, mesh: Mesh, batch: tuple[int, ...]) -> None:
-        super().__init__()
+    def __init__(self, mesh: Mesh, batch: tuple[int, ...], ties: Ties = Ties.USUAL) -> None:
+        super().__init__(ties=ties)
         self.mesh = mesh
         self.batch = batch
         self.prefix = tuple(mesh.sizes[k] for k in batch)
@@ -121,58 +127,108 @@ class Stacked(Reference):
 
     def _inner(self, group: str) -> tuple[Stacked, list[int]]:
         """The interpretation in which the axes of a group are none of the mesh, and the order of the axes that has
-        those of the group last."""
+        those of the group last. What it notes is noted here, too."""
         positions = self.mesh.group_positions(group)
-        outside = tuple(k for k in self.batch if k not in positions)
-        return Stacked(self.mesh, outside), [self.batch.index(k) for k in (*outside, *positions)]
+        inner = copy(self)
+        inner.batch = tuple(k for k in self.batch if k not in positions)
+        inner.prefix = tuple(self.mesh.sizes[k] for k in inner.batch)
+        return inner, [self.batch.index(k) for k in (*inner.batch, *positions)]
+
+
+class NoisyStacked(Stacked, RoundingNoise):
+    """The same with rounding errors, others for every ``noise``."""
+
+    def __init__(self, mesh: Mesh, batch: tuple[int, ...], rank: int, seed: int, ties: Ties, noise: int) -> None:
+        super().__init__(mesh, batch, ties)
+        self.generator = np.random.default_rng([seed, rank, noise])
 
 
 def _at(indices: Sequence[Array | None], at: tuple[int, ...]) -> list[Array | None]:
     return [None if index is None else index[at] for index in indices]
 
 
-def interpret_stacked(
-    graphs: Sequence[Graph], mesh: Mesh, inputs: Sequence[Mapping[str, Array]], *, constants: Constants = None
-) -> list[Evaluation] | None:
-    """The evaluations of :func:`tantamount.semantics.interpret.interpret_ranks`, without flags, if all ranks run one
-    graph that nothing is drawn in, whose sizes data do not decide; else ``None``."""
-    graph = graphs[0]
-    if len(graphs) == 1 or any(other is not graph for other in graphs):
+@dataclass(frozen=True)
+class Together:
+    """The values of all nodes on every rank, and what the interpretation noted, of which rank is not known."""
+
+    environments: list[Environment]
+    flags: tuple[Flag, ...]
+    left_range: frozenset[str]
+
+
+def run_stacked(
+    graphs: Sequence[Graph],
+    mesh: Mesh,
+    inputs: Sequence[Mapping[str, Array]],
+    *,
+    seed: int = 0,
+    constants: Constants = None,
+    ties: Ties = Ties.USUAL,
+    noise: int = 0,
+) -> Together | None:
+    """The execution of :func:`tantamount.semantics.interpret.interpret_ranks` where ranks that have one graph can be
+    executed as one: nothing is drawn, and sizes do not depend on data; else ``None``."""
+    classes = rank_classes(graphs, mesh, exactly=True)
+    inside = classes[0].mesh
+    if len(classes) == len(graphs):
         return None
-    classes = rank_classes(graphs, mesh)
-    if len(classes) > 1:
-        return None
-    stacked = Stacked(mesh, tuple(range(len(mesh.sizes))))
-    together = {
-        name: np.reshape(np.stack([given[name] for given in inputs]), (*mesh.sizes, *np.shape(value)))
-        for name, value in inputs[0].items()
-    }
-    tensors = {
-        name: Tensor(one.shape, one.dtype, np.asarray(together[name], dtype=one.value.dtype))
-        for name, one in input_tensors(graph, inputs[0]).items()
-    }
+    batch = tuple(range(len(inside.sizes)))
+    each = [
+        NoisyStacked(inside, batch, one.leader, seed, ties, noise) if noise else Stacked(inside, batch, ties)
+        for one in classes
+    ]
     unrecorded = constant_of(constants)
+
+    def together(one: RankClass) -> dict[str, Tensor]:
+        found: dict[str, Tensor] = {}
+        for name, tensor in input_tensors(graphs[one.leader], inputs[one.leader]).items():
+            values = np.stack([inputs[rank][name] for rank in one.ranks])
+            value = np.asarray(np.reshape(values, (*inside.sizes, *values.shape[1:])), dtype=tensor.value.dtype)
+            found[name] = Tensor(tensor.shape, tensor.dtype, value)
+        return found
 
     def constant(graph: Graph, node: Node, builder: Builder) -> Tensor:
         found = unrecorded(graph, node, builder)
-        if found.value.ndim < len(mesh.sizes) + len(found.type.stored.shape):
-            return Tensor(found.shape, found.dtype, np.broadcast_to(found.value, (*mesh.sizes, *found.value.shape)))
+        if found.value.ndim < len(batch) + len(found.type.stored.shape):
+            return Tensor(found.shape, found.dtype, np.broadcast_to(found.value, (*inside.sizes, *found.value.shape)))
         return found
 
     try:
-        (environment,) = run_ranks(graphs, mesh, [stacked], [tensors], constant=constant, classes=classes)
+        found = run_ranks(graphs, mesh, each, [*map(together, classes)], constant=constant, classes=classes)
     except Unsupported:
         return None
-    whole = evaluation(environment, stacked)
+    environments: list[Environment] = [{} for _ in graphs]
+    for one, environment in zip(classes, found, strict=True):
+        for k, rank in enumerate(one.ranks):
+            at = (*inside.coordinates(k), ...)  # an array also of a single number
+            environments[rank] = {name: _of_rank(result, at) for name, result in environment.items()}
+    flags = tuple(flag for one in each for flag in one.flags)
+    return Together(environments, flags, frozenset[str]().union(*(one.left_range for one in each)))
 
-    def of(rank: int) -> Evaluation:
-        at = (*mesh.coordinates(rank), ...)  # an array also of a single number
-        values = {
-            name: tuple(None if one is None else one[at] for one in value)
-            if isinstance(value, tuple)
-            else (None if value is None else value[at])
-            for name, value in whole.values_by_node.items()
-        }
-        return Evaluation(values, whole.flags, whole.left_range)
 
-    return [of(rank) for rank in range(prod(mesh.sizes))]
+def _of_rank(result: Result, at: tuple[Any, ...]) -> Result:
+    if isinstance(result, tuple):
+        return tuple(_part(one, at) for one in result)
+    return _part(result, at)
+
+
+def _part(tensor: Any, at: tuple[Any, ...]) -> Any:
+    return Tensor(tensor.shape, tensor.dtype, tensor.value[at]) if isinstance(tensor, Tensor) else tensor
+
+
+def interpret_stacked(
+    graphs: Sequence[Graph],
+    mesh: Mesh,
+    inputs: Sequence[Mapping[str, Array]],
+    *,
+    seed: int = 0,
+    constants: Constants = None,
+    ties: Ties = Ties.USUAL,
+    noise: int = 0,
+) -> list[Evaluation] | None:
+    """The evaluations of :func:`tantamount.semantics.interpret.interpret_ranks`, each with the flags of all ranks and
+    without their sites, where ranks can be executed as one; else ``None``."""
+    found = run_stacked(graphs, mesh, inputs, seed=seed, constants=constants, ties=ties, noise=noise)
+    if found is None:
+        return None
+    return [Evaluation(plain(one), found.flags, found.left_range) for one in found.environments]

@@ -28,6 +28,7 @@ from tantamount.smt.arithmetic import scaled
 from tantamount.smt.inputs import Inputs, build_inputs
 from tantamount.smt.interpretation import Array, Elements, array_of
 from tantamount.smt.knowledge import Knowledge, conditions_in, required
+from tantamount.smt.separation import separated
 from tantamount.smt.solver import Solver, load_z3
 from tantamount.smt.terms import Condition, Element, Table, Term, exact_number, whole
 from tantamount.smt.values import Values
@@ -384,6 +385,13 @@ class _Comparison:
             reason = "the output has no elements"
         return Output(name, not reason, wanted.text, reason, differs, sum(counts)), counts
 
+    def _equal(self, a: Element, b: Element) -> bool:
+        """True if two elements were shown to be equal, as they are or part by part."""
+        if self.solver.equal(a, b, self.pool):
+            return True
+        parts = separated(self.table, a, b)
+        return bool(parts) and all(self.solver.equal(x, y, self.pool) for x, y in parts)
+
     def _differing(self, a: Element, b: Element) -> str | None:
         """``None`` if an element was shown to be equal wherever the specification's is finite; else why not."""
         if type(a) is float:
@@ -392,7 +400,7 @@ class _Comparison:
             return "the implementation is infinite there"
         if self.values.same(a, b) is False:
             return "elements have other values"
-        if not self.solver.equal(a, b, self.pool):
+        if not self._equal(a, b):
             return "elements have equal values at random points, and were not shown to be equal"
         return self._undefined(conditions_in(b), (a,)) or None
 

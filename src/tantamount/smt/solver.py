@@ -17,7 +17,7 @@ from typing import Any, cast
 from tantamount.effort import Effort
 from tantamount.errors import UserError
 from tantamount.smt.knowledge import Knowledge
-from tantamount.smt.terms import Condition, Element, Term, children
+from tantamount.smt.terms import Condition, Element, Term, children, variables_of
 
 __all__ = ["Solver", "Tally", "load_z3"]
 
@@ -186,7 +186,7 @@ class Solver:
         for a, b in self.equalities:
             solver.add(translation.of(a) == translation.of(b))
         for condition in self.knowledge.assumed:
-            if condition.term in translation.known and condition.kind in _FORMULAS:
+            if condition.kind in _FORMULAS and translation.concerns(condition):
                 solver.add(translation.condition(condition))
         solver.add(*translation.facts)
         try:
@@ -293,6 +293,14 @@ class _Translation:
         self.opaque = opaque
         self.known: dict[Term, Any] = {}
         self.facts: list[Any] = []
+        self._powers: dict[tuple[Term, int | Fraction], Any] = {}
+
+    def concerns(self, condition: Condition) -> bool:
+        """True if what a condition is about is part of the question. Of the range of an index that is enough of its
+        variables: where a label is ignored, another one is read, and it is this one whose range is known."""
+        if condition.term in self.known:
+            return True
+        return condition.kind == "range" and all(one in self.known for one in variables_of(condition.term))
 
     def of(self, x: Element) -> Any:
         """The value of an element."""
@@ -369,6 +377,12 @@ class _Translation:
         return self.z3.If(self.z3.And(*guards), value, self.number(0)) if guards else value
 
     def _power(self, base: Term, exponent: int | Fraction) -> Any:
+        found = self._powers.get((base, exponent))
+        if found is None:
+            found = self._powers[base, exponent] = self._power_of(base, exponent)
+        return found
+
+    def _power_of(self, base: Term, exponent: int | Fraction) -> Any:
         value = self.known[base]
         n = Fraction(exponent)
         if max(n.denominator, abs(n.numerator)) > _LARGEST_POWER:  # 0.1 as a float has a denominator of 17 digits

@@ -34,6 +34,7 @@ __all__ = [
     "conditions_of",
     "domain_of",
     "exact_number",
+    "variables_of",
     "whole",
 ]
 
@@ -219,3 +220,14 @@ class Table:
                 for condition in conditions_of(one):
                     self.lost.setdefault(condition, "")
                 pending += [child for child in children(one) if child.partial]
+
+
+def variables_of(term: Term) -> set[Term]:
+    """The variables that a term is made of."""
+    pending, seen = [term], {term}
+    while pending:
+        for child in children(pending.pop()):
+            if child not in seen:
+                seen.add(child)
+                pending.append(child)
+    return {one for one in seen if one.op == "var"}

@@ -10,6 +10,7 @@ import pytest
 
 from support.calculus import Workbench
 from tantamount.calculus.compare import equal
+from tantamount.calculus.signs import decided
 from tantamount.calculus.symbolic import Symbolic, Trace
 from tantamount.ir.types import DType
 from tantamount.ops.algebra import Tensor
@@ -169,3 +170,25 @@ def test_guards_of_positions_are_decided_where_products_are_multiplied_out() -> 
 
     assert equal(w.store, *(z.value for z in contracted(0))) is None
     assert equal(w.store, *(z.value for z in contracted(-1))) is not None  # t may be -1 = j: what was written is lost
+
+
+@pytest.mark.parametrize(
+    ("row", "size", "summand", "known"),
+    [(4, 4, "exp", True), (4, 5, "exp", True), (4, 3, "exp", False), (0, 4, "exp", False), (4, 4, "x", False)],
+)
+def test_what_is_chosen_among_positive_numbers_is_positive(row: int, size: int, summand: str, known: bool) -> None:
+    """``sum over i < size and c < 2 of exp(x_i) [t_c == i]`` is not 0 where t_c, a position in a row of four or any
+    integer, is known to be one of the i; and only there."""
+    w = Workbench()
+    b, x = w.b, w.input("x", size)
+    chosen = w.input("t", 4, dtype=FLOAT if row else INT)
+    if row:
+        (chosen,) = b.rows("argsort", [chosen], 0, (False,), [(row, INT)])
+    guard = b.equal(b.reshape(b.slice(chosen, 0, 0, 2, 1), (2, 1)), b.reshape(b.iota(size), (1, size)))
+    value = b.expand(b.reshape(b.exp(x) if summand == "exp" else x, (1, size)), (2, size))
+    total = b.sum(b.where(guard, value, 0), (0, 1))
+    ((_, form),) = total.value.pieces
+    assert (decided(w.store, "equal", form, None) == 0) == known
+    if not known and summand == "exp":  # nothing may be chosen: the sum is 0
+        given = [4, 5, 0, 1] if not row else [3.0, 2.0, 1.0, 0.0]
+        assert w.value(total, {"x": np.zeros(size), "t": np.array(given)}) == (0 if not row else 1)

@@ -12,6 +12,10 @@ from support.flat_plans import flat_job
 from support.plans import verified, write_plan
 from support.training_steps import Steps, training_step
 from tantamount import refine
+from tantamount.answers import verify_plan
+from tantamount.capture.torch.llama.experts import ExpertShape
+from tantamount.capture.torch.llama.plan import write_plan as write_model_plan
+from tantamount.capture.torch.llama.spread import Degrees
 from tantamount.plan.flat import verify_job
 from tantamount.plan.read import read_plan
 from tantamount.plan.rolled import rolled
@@ -46,6 +50,16 @@ def test_a_small_plan_is_proved_flat_with_the_same_relations(
     report = verified(path)
     assert (report.verdict is Verdict.PROVED) == (set(flat.values()) == {Verdict.PROVED}), (report.text(), flat)
     assert report.proved == (wrong is None)
+
+
+def test_experts_to_whose_ranks_tokens_are_sent_are_proved_flat(tmp_path: Path) -> None:
+    """That the weights of the chosen experts do not add up to 0 is seen across parts, too."""
+    shape = ExpertShape(1, 8, 2, 6, 4, 2, 4, kv_heads=2, head=4)
+    degrees = Degrees(dp=1, tp=1, pp=1, ep=2, microbatches=1, batch=2, seq=2, optimizer="sgd", dispatch=True)
+    path = write_model_plan(tmp_path, "experts", shape, degrees)
+    checked = prove(flat_job(read_plan(path)), Options(cut=False)).check()
+    assert {output.verdict for output in checked} == {Verdict.PROVED}, checked
+    assert verify_plan(path).proved
 
 
 @pytest.mark.parametrize(

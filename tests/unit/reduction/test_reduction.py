@@ -218,7 +218,7 @@ def test_large_jobs_are_executed_at_smaller_shapes_first(tmp_path: Path, monkeyp
     wrong = job(tmp_path, TRUTH, PUZZLE.format(2))
     assert refine(wrong).counterexample.sizes == {}  # type: ignore[union-attr]
     monkeypatch.setattr(reduced, "_MANY", 10)
-    monkeypatch.setattr(reduced, "_EACH", 10)
+    monkeypatch.setattr(reduced, "LITTLE", 10)
     report = refine(wrong)
     assert report.verdict is Verdict.REFUTED
     assert report.counterexample is not None
@@ -231,7 +231,7 @@ def test_what_differs_at_smaller_shapes_alone_is_not_refuted(tmp_path: Path, mon
     (tmp_path / "smaller").mkdir()
     wrong = job(tmp_path / "smaller", TRUTH, PUZZLE.format(2))
     monkeypatch.setattr(reduced, "_MANY", 10)
-    monkeypatch.setattr(reduced, "_EACH", 10)
+    monkeypatch.setattr(reduced, "LITTLE", 10)
     monkeypatch.setattr(reduced, "reduce_job", lambda *_: Reduction(wrong, {20: (2,)}, {}))
     report = refine(right)
     assert report.verdict is Verdict.UNKNOWN

@@ -102,6 +102,36 @@ def test_what_is_drawn_is_executed_rank_by_rank() -> None:
     assert interpret_stacked([graph] * 2, Mesh({"a": 2}, {}), inputs) is None
 
 
+def step(factor: float, group: str) -> Graph:
+    """A product that is added up over a group, with a number of its own."""
+    x = Node("x", "input", "x", type=TensorType((4,), SAMPLES[0].args[0].dtype))
+    y = Node("y", "call", "aten.mul.Scalar", (Ref("x"), factor))
+    z = Node("z", "call", "_c10d_functional.all_reduce.default", (Ref("y"), "sum", group))
+    return Graph((x, y, z, Node("e", "call", "aten.exp.default", (Ref("z"),))), (Output("e", "e"),))
+
+
+@pytest.mark.parametrize("group", ["a", "b", "both"])
+@pytest.mark.parametrize("noise", [0, 1])
+def test_ranks_are_executed_together_along_the_axes_that_they_have_one_program_along(group: str, noise: int) -> None:
+    """Two programs along a, one along b: the numbers of a program are not those of another."""
+    one, other = step(2.0, group), step(3.0, group)
+    graphs = [one] * 3 + [other] * 3
+    inputs = [random_inputs(one, seed) for seed in range(6)]
+    found = interpret_stacked(graphs, MESH, inputs, noise=noise)
+    assert found is not None
+    compared(found, interpret_ranks(graphs, MESH, inputs, noise=noise))
+    exact = interpret_ranks(graphs, MESH, inputs)
+    assert all(np.array_equal(x.array("e"), y.array("e")) for x, y in zip(found, exact, strict=True)) == (not noise)
+
+
+def test_what_is_noted_inside_of_a_collective_is_noted() -> None:
+    graph = step(1e200, "a")
+    x = np.full(4, 1e200)
+    found = interpret_stacked([graph] * 6, MESH, [{"x": x}] * 6)
+    assert found is not None
+    assert "overflow" in found[0].left_range
+
+
 def test_ranks_with_other_programs_are_executed_rank_by_rank() -> None:
     one, other = (called(Sample("aten.mul.Scalar", (Operand((4,)), factor))) for factor in (2, 3))
     inputs = [random_inputs(one, 0)] * 2

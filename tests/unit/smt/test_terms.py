@@ -11,6 +11,7 @@ from tantamount.errors import Unsupported
 from tantamount.smt.arithmetic import add, mul, where
 from tantamount.smt.functions import equal, exp, less, log, maximum, power
 from tantamount.smt.knowledge import Knowledge, required
+from tantamount.smt.separation import separated
 from tantamount.smt.terms import Condition, Element, Table, Term
 
 
@@ -176,3 +177,21 @@ def test_what_a_finite_output_needs(w: Bench) -> None:
     total = w.sum(1, inverse)
     assert isinstance(total, Term)
     assert set(required([power(w.t, total, Fraction(-1))])) == {Condition("nonzero", total)}  # 1 / infinity is 0
+
+
+def test_sums_are_taken_apart_by_their_integers(w: Bench) -> None:
+    """Rows that read a label of their own are compared one by one; what differs by a number, or in one part, is not."""
+    first, second = (w.t.variable(name, integer=True) for name in "ij")
+
+    def row(label: Term, x: Term) -> Element:
+        return where(w.t, equal(w.t, label, 0), x, w.z)
+
+    def other(label: Term, x: Term) -> Element:
+        return where(w.t, less(w.t, 0, label), w.z, x)
+
+    whole = w.sum(row(first, w.x), row(second, w.y), w.z)
+    parts = separated(w.t, whole, w.sum(other(second, w.y), other(first, w.x), w.z))
+    assert set(parts) == {(row(first, w.x), other(first, w.x)), (row(second, w.y), other(second, w.y))}
+    assert separated(w.t, whole, w.sum(other(second, w.y), other(first, w.x), w.z, 1)) == []
+    assert (0, w.z) in separated(w.t, w.sum(row(first, w.x), row(second, w.y)), w.sum(other(first, w.x), w.z))
+    assert separated(w.t, row(first, w.x), other(first, w.x)) == []
