@@ -67,6 +67,12 @@ class Space:
         """A polynomial in the symbols as a size of this run, or the number that it is."""
         return _made(polynomial, evaluate(polynomial, self.hints), self)
 
+    def write(self, name: str, polynomial: Polynomial) -> None:
+        """Let a symbol be a polynomial in others, which it is at the hints: noted, and what follows is for such
+        sizes."""
+        self.note("zero", plus(polynomial, ((((name, 1),), 1),), -1))
+        self.symbols[name] = self.at(polynomial)
+
     def note(self, kind: str, polynomial: Polynomial) -> None:
         """Remember that something holds, unless it holds of any symbols at all."""
         found = simplified(kind, polynomial)
