@@ -250,10 +250,15 @@ def _log_atom(store: Store, argument: Polynomial) -> Polynomial:
 
 
 def _power_of(store: Store, x: Polynomial, y: Polynomial) -> Polynomial | None:
-    """``x ** y`` as a product of x with itself, or a power of a positive number, if y is a number that is known."""
+    """``x ** y`` as a product of x with itself, or a power of a positive number, if y is a number that is known; else
+    ``exp(a) ** y`` as ``exp(a y)``, and ``x ** -y`` as ``1 / x ** y`` for a positive x."""
     exponent = sole_number(y)
     if not isinstance(exponent, int | Fraction):
-        return None
+        if is_size(exponent) or unbounded(store, x) or unbounded(store, y) or not strictly_positive(store, x):
+            return None
+        if len(x) == 1 and x[0].coefficient == 1 and all(store.atoms[f.atom].op == "exp" for f in x[0].monomial):
+            return exponential(store, multiply(store, y, logarithm(store, x)))
+        return power(store, function(store, "pow", (x, scale(y, -1))), -1) if as_factors(store, y)[0] < 0 else None
     whole = exponent >= 0 and exponent.denominator == 1
     return power(store, x, exponent) if whole or strictly_positive(store, x) else None
 
