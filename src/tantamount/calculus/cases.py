@@ -29,7 +29,7 @@ from tantamount.calculus.rebuild import Rebuild
 from tantamount.calculus.terms import ONE, ZERO, Factor, Monomial, Polynomial, Ranges, Term, factors_of
 from tantamount.errors import Unsupported
 from tantamount.ops.functions import MODULI
-from tantamount.sizes.symbolic import is_size
+from tantamount.sizes.symbolic import never_below
 
 __all__ = ["never_zero", "place_of", "vanishes", "within"]
 
@@ -166,7 +166,7 @@ def _summands(
             return None
         ranges = store.atoms[sums[0].atom].ranges
         parts.append((c, [f for f in m if f is not sums[0]], sums[0]))
-    if ranges is None or (loose and (len(ranges) > 1 or any(map(is_size, ranges)))):
+    if ranges is None or (loose and len(ranges) > 1):
         return None
     fresh = store.fresh_axes(len(ranges))
     total: list[Polynomial] = []
@@ -202,7 +202,7 @@ def _as_summand(
         for g in m:
             v = position_in(f, g, axis) if (f.atom, f.exponent) == (g.atom, g.exponent) else None
             span = None if v is None else interval(v, box, ())
-            if v is None or span is None or span[0] < 0 or span[1] >= size:
+            if v is None or span is None or not (never_below(span[0], 0) and never_below(size - 1, span[1])):
                 continue
             if monomial(store, 1, [h._replace(at=substitute_index(h.at, {axis: v})) for h in member]) == Term(m, 1):
                 chosen = compare(store, "equal", iota(variable(axis)), iota(v), {**box, axis: (0, size)})
