@@ -191,7 +191,7 @@ class Memo:
     infinite: dict[int, bool] = field(default_factory=dict[int, bool])
     infinity_inside: dict[int, bool] = field(default_factory=dict[int, bool])  # at any depth
     mentions_order: dict[int, bool] = field(default_factory=dict[int, bool])  # of the elements of a row
-    mentions_position: dict[int, bool] = field(default_factory=dict[int, bool])  # in a row
+    mentions_look_up: dict[int, bool] = field(default_factory=dict[int, bool])
     angles: dict[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])  # sines and cosines inside
     compared_numbers: dict[int, int | None] = field(default_factory=dict[int, "int | None"])  # by an equality
     conditions: dict[Any, Polynomial] = field(default_factory=dict[Any, Polynomial])  # on boxes: how they are written

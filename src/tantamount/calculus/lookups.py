@@ -17,9 +17,9 @@ from tantamount.calculus import comparisons, powers
 from tantamount.calculus.affine import Coordinate, Index, coordinate, substitute_index, variable
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.choices import element_of
-from tantamount.calculus.comparisons import covered, interval, permuted, positions_of
+from tantamount.calculus.comparisons import interval, permuted, positions_of
 from tantamount.calculus.polynomials import add, constant, iota, multiply, pinned, polynomial, scale, sum_over
-from tantamount.calculus.products import monomial, substitute_factors
+from tantamount.calculus.products import monomial, substitute_factors, substitute_polynomial
 from tantamount.calculus.rebuild import Rebuild, atoms_inside
 from tantamount.calculus.terms import (
     ONE,
@@ -68,15 +68,23 @@ def looked_up(store: Store, x: Polynomial, box: object = ()) -> Polynomial:
 
 
 def _mentions(store: Store, number: int) -> bool:
-    """True if an atom has a position in a row inside."""
-    memo = store.memo.mentions_position
+    """True if an atom has a look-up inside: a position in a row, or a sum with an equality of data."""
+    memo = store.memo.mentions_look_up
     found = memo.get(number)
     if found is None:
         atom = store.atoms[number]
-        memo[number] = found = atom.op in POSITIONS_IN_A_ROW or any(
-            _mentions(store, f.atom) for f in factors_of(*atom.arguments)
+        memo[number] = found = (
+            atom.op in POSITIONS_IN_A_ROW
+            or (atom.op == "sum" and any(_chooses(store, f) for f in atom.summand))
+            or any(_mentions(store, f.atom) for f in factors_of(*atom.arguments))
         )
     return found
+
+
+def _chooses(store: Store, factor: Factor) -> bool:
+    """True for an equality of something that is not a position."""
+    atom = store.atoms[factor.atom]
+    return factor.exponent == 1 and atom.op == "equal" and bool(atom.arguments[0])
 
 
 class _LookedUp(Rebuild):
@@ -91,7 +99,9 @@ class _LookedUp(Rebuild):
         store = self.store
         a, e, index = store.follow(factor)
         atom = store.atoms[a]
-        applied = atom.op in ("exp", "log", "less", "equal", "polynomial") or atom.op in FUNCTIONS
+        applied = atom.op in ("exp", "log", "less", "equal", "polynomial", "element") or atom.op in FUNCTIONS
+        if atom.op == "max":
+            return self._maximum(atom.arguments[0], index, e)
         if atom.op == "sum":
             return self._of((self._sum(a, index),), "polynomial", e) if e != 1 else self._sum(a, index)
         if not applied or atom.attributes:
@@ -146,6 +156,12 @@ class _LookedUp(Rebuild):
         inner = self._of(tuple(self._chosen(x, found) for x in arguments), op, e, rounds + 1)
         product = multiply(store, (Term((found.guard,), 1),), inner, self.box)
         return sum_over(store, product, {found.axis: (0, found.size)}, self.box)
+
+    def _maximum(self, members: Polynomial, index: Index, e: Exponent) -> Polynomial:
+        """``max_u (sum_v g(v) K(u, v)) = sum_v g(v) max_u K(u, v)``, where g does not depend on u: so a set
+        ``sum_u {sum_v g(v) K(u, v)}`` is ``sum_v g(v) sum_u {K(u, v)}``."""
+        members = self._argument(substitute_polynomial(members, dict(enumerate(index))))
+        return self._of((members,), "max", e)
 
     def _inverted(self, difference: Polynomial) -> Polynomial:
         """``[Q_u == v]`` as ``[O_v == u]``, where Q is the order of the positions O of an ascending order of a whole
@@ -248,6 +264,12 @@ class _LookedUp(Rebuild):
             value = powers.logarithm(store, arguments[0])
         elif op in ("less", "equal"):
             value = comparisons.compare(store, op, arguments[0], ZERO, self.box, oriented=True)
+        elif op == "max":
+            if not all(_is_member(store, term) for term in arguments[0]):
+                raise Unsupported("a maximum of what is looked up at several places")
+            value = powers.maximum_of(store, arguments[0])
+        elif op == "element":
+            value = powers.set_of(store, arguments[0], {})
         else:
             value = powers.function(store, op, arguments)
         return self._power(value, e)
@@ -257,16 +279,12 @@ class _LookedUp(Rebuild):
         store = self.store
         for factor in factors_of(*arguments):
             atom = store.atoms[factor.atom]
-            if atom.op != "sum" or not _mentions(store, factor.atom):
+            if atom.op != "sum" or not any(_chooses(store, f) for f in atom.summand):
                 continue
             factors, axes = self._with_fresh_axes(factor)
             for axis, size in axes.items():
                 for guard in factors:
-                    if (
-                        guard.exponent == 1
-                        and _mentions(store, guard.atom)
-                        and self._exactly_once(guard, axis, size, axes)
-                    ):
+                    if _chooses(store, guard) and self._exactly_once(guard, axis, size, axes):
                         return _OneHot(guard, axis, size)
         return None
 
@@ -279,7 +297,7 @@ class _LookedUp(Rebuild):
             return False
         bound = substitute_factors((guard,), {axis: variable(-1)})[0]
         box = {**self.box, axis: (0, size)}
-        return covered(store, bound, size, self.box) or permuted(store, guard, axis, size, box)
+        return store.covered(bound, size, self.box) or permuted(store, guard, axis, size, box)
 
     def _with_fresh_axes(self, factor: Factor) -> tuple[list[Factor], dict[int, int]]:
         """The factors of a sum's summand with its bound variables as fresh axes, and these with their sizes."""
@@ -385,6 +403,16 @@ class _Told(Rebuild):
             return super()._sum(a, index)
         finally:
             self.everything = False
+
+
+def _is_member(store: Store, term: Term) -> bool:
+    """True for a value as a member of a set, and for a sum of such."""
+    if len(term.monomial) != 1 or term.monomial[0].exponent != 1:
+        return False
+    atom = store.atoms[term.monomial[0].atom]
+    if atom.op == "sum" and len(atom.summand) == 1 and atom.summand[0].exponent == 1:
+        atom = store.atoms[atom.summand[0].atom]
+    return atom.op == "element"
 
 
 def _moved(factor: Factor, axis: int, to: int) -> Factor:
