@@ -9,17 +9,18 @@ applied before or after the choice makes no difference. What is looked up by ano
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from math import gcd
 from typing import NamedTuple
 
 from tantamount.calculus import comparisons, powers
 from tantamount.calculus.affine import Coordinate, Index, coordinate, substitute_index, variable
-from tantamount.calculus.atoms import Store
+from tantamount.calculus.atoms import Atom, Store
 from tantamount.calculus.choices import element_of
 from tantamount.calculus.comparisons import interval, permuted, positions_of
 from tantamount.calculus.polynomials import add, constant, iota, multiply, pinned, polynomial, scale, sum_over
-from tantamount.calculus.products import monomial, substitute_factors, substitute_polynomial
+from tantamount.calculus.products import monomial, substitute_factors
 from tantamount.calculus.rebuild import Rebuild, atoms_inside
 from tantamount.calculus.terms import (
     ONE,
@@ -29,11 +30,13 @@ from tantamount.calculus.terms import (
     Polynomial,
     Term,
     factors_of,
+    single,
     sole_factor,
     sole_number,
 )
 from tantamount.errors import Unsupported
 from tantamount.ops.functions import FUNCTIONS, POSITIONS_IN_A_ROW
+from tantamount.sizes.symbolic import never_below
 
 __all__ = ["looked_up"]
 
@@ -102,17 +105,15 @@ class _LookedUp(Rebuild):
         applied = atom.op in ("exp", "log", "less", "equal", "polynomial", "element") or atom.op in FUNCTIONS
         if atom.op == "max":
             return self._maximum(atom.arguments[0], index, e)
+        if atom.op in ("pair", *_ORDERS):
+            return self._of(tuple(self._argument(self._at(x, index)) for x in atom.arguments), atom.op, e, of=atom)
         if atom.op == "sum":
             return self._of((self._sum(a, index),), "polynomial", e) if e != 1 else self._sum(a, index)
         if not applied or atom.attributes:
             return super()._compute(factor)
-        replace = dict(enumerate(index))
-        arguments = [
-            self._argument(polynomial(store, [(Term(substitute_factors(m, replace), c)) for m, c in x]))
-            for x in atom.arguments
-        ]
+        arguments = [self._argument(self._at(x, index)) for x in atom.arguments]
         if atom.op in ("less", "equal"):
-            (position,) = substitute_index((atom.position,), replace)
+            (position,) = substitute_index((atom.position,), dict(enumerate(index)))
             arguments = [add(store, arguments[0], iota(position))]
             if atom.op == "equal":
                 digits = self._digits(arguments[0]) if e == 1 else None
@@ -121,6 +122,24 @@ class _LookedUp(Rebuild):
                     return multiply(store, high, low, self.box)
                 arguments = [self._distinct(self._inverted(arguments[0]))]
         return self._of(tuple(arguments), atom.op, e)
+
+    def polynomial(self, x: Polynomial) -> Polynomial:
+        """The value, with products of what is looked up at one place as one look-up."""
+        found = super().polynomial(x)
+        return add(self.store, *map(self._joined, found)) if any(map(self._several, found)) else found
+
+    def _several(self, term: Term) -> bool:
+        atoms = (self.store.atoms[f.atom] for f in term.monomial)
+        return sum(atom.op == "sum" and any(_chooses(self.store, f) for f in atom.summand) for atom in atoms) > 1
+
+    def _joined(self, term: Term) -> Polynomial:
+        """``(sum_v g(v) K(v)) (sum_v g(v) L(v)) = sum_v g(v) K(v) L(v)``"""
+        one = self._one_hot(((term,),)) if self._several(term) else None
+        if one is None or sum(self._summand(f, one) != (Term((f,), 1),) for f in term.monomial) < 2:
+            return (term,)
+        self.store.fired["lifted-look-ups"] += 1
+        product = multiply(self.store, (Term((one.guard,), 1),), self._chosen((term,), one), self.box)
+        return sum_over(self.store, product, {one.axis: (0, one.size)}, self.box)
 
     def _sum(self, a: int, index: Index) -> Polynomial:
         """A sum whose summand says where a position in a row is: there it is that place."""
@@ -146,22 +165,27 @@ class _LookedUp(Rebuild):
             summand = multiply(store, summand, self.factor(factor), self.box)
         return sum_over(store, summand, {v: (0, n) for v, n in axes.items()}, self.box)
 
-    def _of(self, arguments: tuple[Polynomial, ...], op: str, e: Exponent, rounds: int = 0) -> Polynomial:
-        """A power of a function of these arguments."""
+    def _of(
+        self, arguments: tuple[Polynomial, ...], op: str, e: Exponent, rounds: int = 0, of: Atom | None = None
+    ) -> Polynomial:
+        """A power of a function of these arguments, which an atom is ``of`` others."""
         store = self.store
         found = self._one_hot(arguments) if op != "polynomial" or e != 1 else None
         if found is None or store.effort.exceeds("looked_up_depth", rounds + 1):
-            return self._applied(arguments, op, e)
+            return self._applied(arguments, op, e, of)
         store.fired["lifted-look-ups"] += 1
-        inner = self._of(tuple(self._chosen(x, found) for x in arguments), op, e, rounds + 1)
+        inner = self._of(tuple(self._chosen(x, found) for x in arguments), op, e, rounds + 1, of)
         product = multiply(store, (Term((found.guard,), 1),), inner, self.box)
         return sum_over(store, product, {found.axis: (0, found.size)}, self.box)
 
     def _maximum(self, members: Polynomial, index: Index, e: Exponent) -> Polynomial:
         """``max_u (sum_v g(v) K(u, v)) = sum_v g(v) max_u K(u, v)``, where g does not depend on u: so a set
         ``sum_u {sum_v g(v) K(u, v)}`` is ``sum_v g(v) sum_u {K(u, v)}``."""
-        members = self._argument(substitute_polynomial(members, dict(enumerate(index))))
-        return self._of((members,), "max", e)
+        return self._of((self._argument(self._at(members, index)),), "max", e)
+
+    def _at(self, x: Polynomial, index: Index) -> Polynomial:
+        replace = dict(enumerate(index))
+        return polynomial(self.store, [(Term(substitute_factors(m, replace), c)) for m, c in x])
 
     def _inverted(self, difference: Polynomial) -> Polynomial:
         """``[Q_u == v]`` as ``[O_v == u]``, where Q is the order of the positions O of an ascending order of a whole
@@ -254,9 +278,14 @@ class _LookedUp(Rebuild):
         span = interval(coordinate({v: int(q) for v, q in parts.items()}, int(offset)), self.box, ())
         return span is not None and span[0] >= 0 and span[1] < length
 
-    def _applied(self, arguments: tuple[Polynomial, ...], op: str, e: Exponent) -> Polynomial:
+    def _applied(self, arguments: tuple[Polynomial, ...], op: str, e: Exponent, of: Atom | None) -> Polynomial:
         store = self.store
-        if op == "polynomial":
+        if of is not None:
+            if op != "pair" and not all(_is_member(store, term, "pair") for term in arguments[1]):
+                raise Unsupported("an order of what is looked up at several places")
+            number, where = store.apply(op, of.attributes, arguments, of.facts)
+            value = single(number, where)
+        elif op == "polynomial":
             value = arguments[0]
         elif op == "exp":
             value = powers.exponential(store, arguments[0])
@@ -265,7 +294,7 @@ class _LookedUp(Rebuild):
         elif op in ("less", "equal"):
             value = comparisons.compare(store, op, arguments[0], ZERO, self.box, oriented=True)
         elif op == "max":
-            if not all(_is_member(store, term) for term in arguments[0]):
+            if not all(_is_member(store, term, "element") for term in arguments[0]):
                 raise Unsupported("a maximum of what is looked up at several places")
             value = powers.maximum_of(store, arguments[0])
         elif op == "element":
@@ -326,16 +355,43 @@ class _LookedUp(Rebuild):
         if store.atoms[factor.atom].op == "sum" and factor.exponent.denominator == 1 and factor.exponent > 0:
             factors, axes = self._with_fresh_axes(factor)
             for axis, size in axes.items():
-                guard = next((f for f in factors if _moved(f, axis, one.axis) == one.guard), None)
-                if guard is None or size != one.size:
+                guard, place = self._same_place(factors, axis, size, one)
+                if guard is None:
                     continue
-                rest = [_moved(f, axis, one.axis) for f in factors if f is not guard]
+                rest = [_moved(f, axis, place) for f in factors if f is not guard]
                 value = polynomial(store, [monomial(store, 1, rest)]) if rest else ONE
                 left = {v: (0, n) for v, n in axes.items() if v != axis}
                 value = sum_over(store, value, left, self.box) if left else value
                 return self._power(value, factor.exponent)
         m, c = monomial(store, 1, (factor,))
         return polynomial(store, (Term(m, c),))
+
+    def _same_place(
+        self, factors: Sequence[Factor], axis: int, size: int, one: _OneHot
+    ) -> tuple[Factor | None, Coordinate]:
+        """A guard that holds at one place of an axis, and that place by the one at which the other guard holds: both
+        compare the same with a position, and every place of the one is one of the other."""
+        same = variable(one.axis)
+        for guard in factors:
+            if size == one.size and _moved(guard, axis, same) == one.guard:
+                return guard, same
+            if not _chooses(self.store, guard):
+                continue
+            mine, known = (comparisons.comparison(self.store, f) for f in (guard, one.guard))
+            if mine is None or known is None or mine.rest != known.rest:
+                continue
+            parts, others = dict(mine.affine.parts), dict(known.affine.parts)
+            stride = parts.pop(axis, 0)
+            if abs(stride) != 1 or axis in others:
+                continue
+            for v, s in parts.items():  # stride axis = what the other is, less the rest of this
+                others[v] = others.get(v, 0) - s
+            offset = known.affine.offset - mine.affine.offset
+            place = coordinate({v: stride * s for v, s in others.items() if s}, stride * offset)
+            span = interval(place, self.box, ())
+            if span is not None and never_below(span[0], 0) and never_below(size - 1, span[1]):
+                return guard, place
+        return None, same
 
 
 def _solved(store: Store, rest: Polynomial, affine: Coordinate) -> tuple[Factor, Coordinate] | None:
@@ -405,16 +461,16 @@ class _Told(Rebuild):
             self.everything = False
 
 
-def _is_member(store: Store, term: Term) -> bool:
-    """True for a value as a member of a set, and for a sum of such."""
+def _is_member(store: Store, term: Term, op: str) -> bool:
+    """True for a value as a member of a set, or as an element of a row, and for a sum of such."""
     if len(term.monomial) != 1 or term.monomial[0].exponent != 1:
         return False
     atom = store.atoms[term.monomial[0].atom]
     if atom.op == "sum" and len(atom.summand) == 1 and atom.summand[0].exponent == 1:
         atom = store.atoms[atom.summand[0].atom]
-    return atom.op == "element"
+    return atom.op == op
 
 
-def _moved(factor: Factor, axis: int, to: int) -> Factor:
-    at: Index = substitute_index(factor.at, {axis: variable(to)})
+def _moved(factor: Factor, axis: int, to: Coordinate) -> Factor:
+    at: Index = substitute_index(factor.at, {axis: to})
     return factor._replace(at=at)
