@@ -382,11 +382,24 @@ class _Search:
         return Condition(low), Condition(scale(high, -1))
 
     def _truncated(self, factor: Factor, u: Polynomial, conditions: _Conditions) -> list[_Case]:
-        """``u = above / below`` towards 0: ``t <= u < t + 1`` where u is not negative, else ``t - 1 < u <= t``."""
+        """``u = above / below`` towards 0: ``t <= u < t + 1`` where u is not negative, else ``t - 1 < u <= t``; with both
+        signs of a divisor of which that is not known."""
         store = self.store
         above, below = fraction_of(store, u)
-        if below != ONE and not self.reading.divides(below, conditions):
-            return []
+        if below == ONE or self.reading.divides(below, conditions):
+            return self._towards_zero(factor, above, below)
+        found: list[_Case] = []
+        for sign in (1, -1):  # a divisor that is 0 makes nothing
+            there = Condition(scale(below, sign), strict=True)
+            self.reading.divides(there.value, (*conditions, there))
+            found += [
+                case._replace(conditions=(there, *case.conditions))
+                for case in self._towards_zero(factor, scale(above, sign), there.value)
+            ]
+        return found
+
+    def _towards_zero(self, factor: Factor, above: Polynomial, below: Polynomial) -> list[_Case]:
+        store = self.store
         t: Polynomial = (Term((factor._replace(exponent=1),), 1),)
         rest = add(store, above, scale(multiply(store, t, below), -1))
         up = Condition(above), Condition(t), Condition(rest), Condition(add(store, below, scale(rest, -1)), True)
