@@ -9,7 +9,7 @@ applied before or after the choice makes no difference. What is looked up by ano
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import gcd
 from typing import NamedTuple
@@ -44,11 +44,13 @@ _ORDERS = ("order", "argsort")
 
 
 class _OneHot(NamedTuple):
-    """``g(v)`` at ``v = axis``, the axis, and how many v there are."""
+    """``g(v)`` at ``v = axis``, the axis, and how many v there are. ``sure``: g is 1 at one of them; else at one or
+    none."""
 
     guard: Factor
     axis: int
     size: int
+    sure: bool = True
 
 
 def looked_up(store: Store, x: Polynomial, box: object = ()) -> Polynomial:
@@ -71,7 +73,7 @@ def looked_up(store: Store, x: Polynomial, box: object = ()) -> Polynomial:
 
 
 def _mentions(store: Store, number: int) -> bool:
-    """True if an atom has a look-up inside: a position in a row, or a sum with an equality of data."""
+    """True if an atom has a look-up inside: a position in a row, or a sum with an equality."""
     memo = store.memo.mentions_look_up
     found = memo.get(number)
     if found is None:
@@ -85,9 +87,8 @@ def _mentions(store: Store, number: int) -> bool:
 
 
 def _chooses(store: Store, factor: Factor) -> bool:
-    """True for an equality of something that is not a position."""
-    atom = store.atoms[factor.atom]
-    return factor.exponent == 1 and atom.op == "equal" and bool(atom.arguments[0])
+    """True for an equality."""
+    return factor.exponent == 1 and store.atoms[factor.atom].op == "equal"
 
 
 class _LookedUp(Rebuild):
@@ -170,13 +171,19 @@ class _LookedUp(Rebuild):
     ) -> Polynomial:
         """A power of a function of these arguments, which an atom is ``of`` others."""
         store = self.store
-        found = self._one_hot(arguments) if op != "polynomial" or e != 1 else None
+        may_miss = op != "log" and e > 0  # what is found nowhere may be 0
+        found = self._one_hot(arguments, partial=may_miss) if op != "polynomial" or e != 1 else None
         if found is None or store.effort.exceeds("looked_up_depth", rounds + 1):
             return self._applied(arguments, op, e, of)
         store.fired["lifted-look-ups"] += 1
         inner = self._of(tuple(self._chosen(x, found) for x in arguments), op, e, rounds + 1, of)
         product = multiply(store, (Term((found.guard,), 1),), inner, self.box)
-        return sum_over(store, product, {found.axis: (0, found.size)}, self.box)
+        there = sum_over(store, product, {found.axis: (0, found.size)}, self.box)
+        if found.sure:
+            return there
+        some = sum_over(store, (Term((found.guard,), 1),), {found.axis: (0, found.size)}, self.box)
+        left = self._of(tuple(self._chosen(x, found, nowhere=True) for x in arguments), op, e, rounds + 1, of)
+        return add(store, there, multiply(store, add(store, ONE, scale(some, -1)), left, self.box))
 
     def _maximum(self, members: Polynomial, index: Index, e: Exponent) -> Polynomial:
         """``max_u (sum_v g(v) K(u, v)) = sum_v g(v) max_u K(u, v)``, where g does not depend on u: so a set
@@ -303,27 +310,49 @@ class _LookedUp(Rebuild):
             value = powers.function(store, op, arguments)
         return self._power(value, e)
 
-    def _one_hot(self, arguments: tuple[Polynomial, ...]) -> _OneHot | None:
-        """A guard of a sum in the arguments that is 1 at exactly one place."""
+    def _one_hot(self, arguments: tuple[Polynomial, ...], *, partial: bool = False) -> _OneHot | None:
+        """A guard of a sum in the arguments that is 1 at exactly one place; or, if ``partial``, at most at one."""
         store = self.store
-        for factor in factors_of(*arguments):
+        perhaps: _OneHot | None = None
+        for factor in self._terms(arguments):
             atom = store.atoms[factor.atom]
             if atom.op != "sum" or not any(_chooses(store, f) for f in atom.summand):
                 continue
             factors, axes = self._with_fresh_axes(factor)
             for axis, size in axes.items():
                 for guard in factors:
-                    if _chooses(store, guard) and self._exactly_once(guard, axis, size, axes):
+                    if not self._of_one_axis(guard, axis, axes):
+                        continue
+                    if self._exactly_once(guard, axis, size):
                         return _OneHot(guard, axis, size)
-        return None
+                    if partial and perhaps is None and self._at_most_once(guard, axis):
+                        perhaps = _OneHot(guard, axis, size, sure=False)
+        return perhaps
 
-    def _exactly_once(self, guard: Factor, axis: int, size: int, axes: dict[int, int]) -> bool:
-        """True if a guard holds at exactly one place of an axis, whichever the others are, on which it does not
-        depend."""
-        store = self.store
+    def _terms(self, arguments: Sequence[Polynomial]) -> Iterator[Factor]:
+        """The factors of the arguments, and of sums that are factors of them."""
+        for factor in factors_of(*arguments):
+            yield factor
+            atom = self.store.atoms[factor.atom]
+            if atom.op == "polynomial":
+                yield from self._terms([self._at(x, factor.at) for x in atom.arguments])
+
+    def _of_one_axis(self, guard: Factor, axis: int, axes: Mapping[int, int]) -> bool:
+        """True for an equality in which an axis occurs, and none of the others."""
         own = {v for c in guard.at for v, _ in c.parts}
-        if store.atoms[guard.atom].op != "equal" or axis not in own or own & (axes.keys() - {axis}):
+        return _chooses(self.store, guard) and axis in own and not own & (axes.keys() - {axis})
+
+    def _at_most_once(self, guard: Factor, axis: int) -> bool:
+        """True if a guard holds at no more than one place of an axis: an equality of a multiple of the place with
+        something that does not depend on it."""
+        known = comparisons.comparison(self.store, guard)
+        if known is None or not dict(known.affine.parts).get(axis):
             return False
+        return axis not in {v for f in factors_of(known.rest) for c in f.at for v, _ in c.parts}
+
+    def _exactly_once(self, guard: Factor, axis: int, size: int) -> bool:
+        """True if a guard holds at exactly one place of an axis."""
+        store = self.store
         bound = substitute_factors((guard,), {axis: variable(-1)})[0]
         box = {**self.box, axis: (0, size)}
         return store.covered(bound, size, self.box) or permuted(store, guard, axis, size, box)
@@ -339,24 +368,33 @@ class _LookedUp(Rebuild):
             self.box[axis] = (0, n)
         return [Factor(b, e, substitute_index(inner, replace)) for b, e, inner in atom.summand], axes
 
-    def _chosen(self, x: Polynomial, one: _OneHot) -> Polynomial:
-        """A Polynomial where the guard holds at the axis: every sum over it is its summand there."""
+    def _chosen(self, x: Polynomial, one: _OneHot, *, nowhere: bool = False) -> Polynomial:
+        """A Polynomial where the guard holds at the axis: every sum over it is its summand there; or where it holds
+        ``nowhere``, and these are 0."""
         store = self.store
         parts: list[Polynomial] = []
         for m, c in x:
             product = constant(c)
             for factor in m:
-                product = multiply(store, product, self._summand(factor, one), self.box)
+                product = multiply(store, product, self._summand(factor, one, nowhere), self.box)
             parts.append(product)
         return add(store, *parts)
 
-    def _summand(self, factor: Factor, one: _OneHot) -> Polynomial:
+    def _summand(self, factor: Factor, one: _OneHot, nowhere: bool = False) -> Polynomial:
         store = self.store
+        if store.atoms[factor.atom].op == "polynomial":
+            (inner,) = (self._at(x, factor.at) for x in store.atoms[factor.atom].arguments)
+            chosen = self._chosen(inner, one, nowhere=nowhere)
+            return (Term((factor,), 1),) if chosen == inner else self._power(chosen, factor.exponent)
         if store.atoms[factor.atom].op == "sum" and factor.exponent.denominator == 1 and factor.exponent > 0:
             factors, axes = self._with_fresh_axes(factor)
             for axis, size in axes.items():
                 guard, place = self._same_place(factors, axis, size, one)
                 if guard is None:
+                    continue
+                if nowhere:
+                    if place == variable(one.axis) and size == one.size:  # else there may be places that are not one's
+                        return ZERO
                     continue
                 rest = [_moved(f, axis, place) for f in factors if f is not guard]
                 value = polynomial(store, [monomial(store, 1, rest)]) if rest else ONE
