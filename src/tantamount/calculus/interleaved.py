@@ -30,7 +30,7 @@ def interleaved(store: Store, pieces: Sequence[Piece], axes: int, first: int, ou
     boxes = list(rows)
     if any(intersect(a, b) for k, a in enumerate(boxes) for b in boxes[:k]):
         raise Unsupported("a layout of rows in turn that are cut elsewhere, too")
-    store.fired["one-hot"] += 1
+    store.fired["rows-in-turn"] += 1
     out: list[Piece] = []
     for others, row in rows.items():
         here = (*others[:first], (0, outer * inner), *others[first:])
