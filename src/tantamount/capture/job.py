@@ -244,7 +244,8 @@ def _implementation(top: Fields, files: _Graphs) -> tuple[tuple[Graph, ...], Mes
             f"{len(names)} graphs for the mesh {axes}", f"{mesh.world_size}, one per rank", code="mesh-size",
             hint="one program that every rank runs is given as `graph`",
         )  # fmt: skip
-    graphs = tuple(files.graph(name, place) for name in names)
+    read = {name: files.graph(name, place) for name in dict.fromkeys(names) if isinstance(name, str)}
+    graphs = tuple(read[name] if isinstance(name, str) else files.graph(name, place) for name in names)
     recorded = [graph.rank for graph in graphs]
     if None not in recorded and recorded != list(range(len(graphs))) and set(recorded) == set(range(len(graphs))):
         raise place.wrong(f"files of ranks {recorded}", "files in rank order", code="rank-order")

@@ -117,7 +117,7 @@ def read_expectation(tensor: str, type_: TensorType | None, value: object, place
     parsed = _parse(tensor, value, place, side.mesh)
     if parsed is None:
         return Expectation(tensor)
-    names = [(rank, parsed.name) for rank in range(len(side.graphs))] if parsed.placements is not None else []
+    names = [(rank, parsed.name) for rank in side.different] if parsed.placements is not None else []
     mentioned = [*rank_tensors(parsed.expression)] if parsed.expression is not None else []
     mentioned += [term for pair in parsed.equal for side_ in pair for term in rank_tensors(side_)]
     names += [(term.rank, parsed.name if term.name is None else term.name) for term in mentioned]

@@ -47,10 +47,8 @@ def align(store: Store, job: Job, inputs: Inputs, classes: Sequence[RankClass], 
     executed. A job that is too large, or of many ranks that run one program, is executed as a smaller one, if there is
     one that seems to compute something alike."""
     long = [axis for axis, size in classes[0].mesh.axes.items() if size > _LONG]
-    found: Candidates = {}
-    if long:
-        found = _sketched(job, classes, long, limits, store.effort)
-    if found:
+    found = _sketched(job, classes, long, limits, store.effort) if long else None
+    if found is not None:
         return found
     light = replace(limits, witness_work=min(limits.witness_work, store.effort.bounds.alignment_work))
     plan: Plan | None = None
@@ -60,22 +58,23 @@ def align(store: Store, job: Job, inputs: Inputs, classes: Sequence[RankClass], 
         if isinstance(problem, TooLarge):
             store.effort.hit("alignment_work")
         found = _sketched(job, classes, (), limits, store.effort)
-    return found or _candidates(store, job, inputs, classes, classes, limits, plan)
+    return found or _candidates(store, job, inputs, classes, classes, limits, plan) or {}
 
 
 def _sketched(
     job: Job, classes: Sequence[RankClass], axes: Sequence[str], limits: Limits, effort: Effort
-) -> Candidates:
-    """The candidates that a smaller job suggests. Node names are the same there, and so are dimensions; of ranks that
-    run one program two along each axis say what placements there are."""
+) -> Candidates | None:
+    """The candidates that a smaller job suggests; ``None`` if there is none that can be executed. Node names are the
+    same there, and so are dimensions; of ranks that run one program two along each axis say what placements there
+    are."""
     try:
         smaller = sketch(job, axes, effort)
         store = Calculus(effort)
         inputs = build_inputs(store, smaller)
         folded = rank_classes(smaller.implementation, smaller.mesh, len(classes) < job.mesh.world_size)
     except (NotReduced, TantamountError):
-        return {}
-    return _candidates(store, smaller, inputs, folded, classes, limits) if len(folded) == len(classes) else {}
+        return None
+    return _candidates(store, smaller, inputs, folded, classes, limits) if len(folded) == len(classes) else None
 
 
 def _candidates(
@@ -86,17 +85,17 @@ def _candidates(
     like: Sequence[RankClass],
     limits: Limits,
     plan: Plan | None = None,
-) -> Candidates:
+) -> Candidates | None:
     """The candidates that an execution suggests for the classes, under the leaders of those that they are like;
-    ``plan``: that of the execution, where it is known."""
+    ``None`` if nothing can be executed. ``plan``: that of the execution, where it is known."""
     try:
         if plan is None:
             plan = plan_execution(store, job, inputs, SpecificationRun(), RanksRun(job.mesh), limits)
         execution = execute(plan, draw(plan, _SEED, Scale()), _SEED, stacked=True)
     except TantamountError:
-        return {}
+        return None
     if execution is None:
-        return {}
+        return None
     matching = _Matching(job, execution, store.effort)
     return {(other.leader, name): found for one, other in zip(classes, like, strict=True)
             for name, found in matching.of_class(one)}  # fmt: skip

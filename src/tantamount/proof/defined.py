@@ -23,7 +23,7 @@ from tantamount.calculus.products import substitute_factors
 from tantamount.calculus.rebuild import Rebuild, refresh
 from tantamount.calculus.records import body, kind_of, sites_of
 from tantamount.calculus.sums import flatten
-from tantamount.calculus.terms import ZERO, Factor, Factors, Polynomial, Term
+from tantamount.calculus.terms import ZERO, Factor, Factors, Flat, Polynomial, Term
 from tantamount.errors import Unsupported
 from tantamount.sizes.symbolic import is_size
 
@@ -231,17 +231,21 @@ def _truth(
 
 
 def _instance(store: Store, conditions: Factors, other: Factors, box: Box) -> bool:
-    """True if ``conditions`` is one summand of ``other``, or a sum of such: ``t[i]`` of ``SUM_j t[j]``."""
+    """True if ``conditions`` is one summand of ``other``, or a sum of such, with more conditions or without:
+    ``t[i] u[i]`` of ``SUM_j t[j]``."""
     mine, theirs = flatten(store, conditions, 1), flatten(store, other, 1)
+    needed = {factor.atom for factor in theirs.factors}
     if any(is_size(n) for n in (*mine.ranges, *theirs.ranges)):
         return False
+    if set(theirs.factors) <= set(mine.factors) and _within(theirs, mine.ranges):
+        return True
     n = len(box)
 
     def opened(factors: Factors, count: int) -> Polynomial:
         axes: dict[int, Coordinate] = {-1 - j: variable(n + j) for j in range(count)}
         return polynomial(store, [Term(substitute_factors(factors, axes), 1)])
 
-    y = opened(mine.factors, len(mine.ranges))
+    y = opened(tuple(factor for factor in mine.factors if factor.atom in needed), len(mine.ranges))
     x = opened(theirs.factors, len(theirs.ranges))
     here: Box = (*box, *((0, size) for size in mine.ranges))
     there: Box = (*box, *((0, size) for size in theirs.ranges))
@@ -250,3 +254,9 @@ def _instance(store: Store, conditions: Factors, other: Factors, box: Box) -> bo
         return False
     used = {v for m, _ in x for _, _, index in m for parts, _ in index for v, _ in parts}
     return all(solution.get(v) == variable(v) or v not in used or box[v][1] - box[v][0] == 1 for v in range(n))
+
+
+def _within(theirs: Flat, ranges: tuple[int, ...]) -> bool:
+    """True if each index that the factors of a sum read is one of it, where it takes no more values than that."""
+    used = {-1 - v for f in theirs.factors for parts, _ in f.at for v, _ in parts if v < 0}
+    return all(j < len(ranges) and ranges[j] <= theirs.ranges[j] for j in used)

@@ -414,17 +414,18 @@ def _infer(
 
 def independent(store: Store, stacked: Form, placements: Sequence[Placement]) -> bool:
     """True if the ranks' summands really differ: replicas must never be summed to make a fit. Every pair of the first
-    coordinates along a summed axis is compared, and every coordinate with its neighbour."""
+    coordinates along a summed axis is compared, and neighbours wherever a piece of the form begins or ends: inside of
+    one, a long one, neighbours are as those that were compared."""
     for axis, p in enumerate(placements):
         if not isinstance(p, Partial):
             continue
         size = stacked.shape[axis]
         paired = size if not store.effort.exceeds("paired_ranks", size) else store.effort.bounds.paired_ranks
-        parts = [forms.slice_form(store, stacked, axis, k, k + 1, 1) for k in range(size)]
-        for k in range(size):
-            for j in range(k):
-                if (k < paired or k - j == 1) and equal(store, parts[j], parts[k], expand=False) is None:
-                    return False
+        ends = {end + k for box, _ in stacked.pieces for end in box[axis] for k in (-1, 0, 1)}
+        pairs = {(j, k) for k in range(paired) for j in range(k)} | {(k - 1, k) for k in ends if 0 < k < size}
+        parts = {k: forms.slice_form(store, stacked, axis, k, k + 1, 1) for pair in pairs for k in pair}
+        if any(equal(store, parts[j], parts[k], expand=False) is None for j, k in sorted(pairs)):
+            return False
     return True
 
 

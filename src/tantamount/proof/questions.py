@@ -98,15 +98,14 @@ def _first(proof: Proof, tensor: str, name: str, *, partial: bool, expand: bool 
     sizes = proof.job.mesh.sizes
     for placements in layouts(whole.shape, sizes, local=stacked.shape[len(sizes) :], partial=partial):
         sums = any(isinstance(p, Partial) for p in placements)
-        if sums != partial or (sums and not independent(proof.store, stacked, placements)):
-            continue
-        if not even(whole.shape, placements, sizes):
+        if sums != partial or not even(whole.shape, placements, sizes):
             continue
         try:
-            if holds(proof.store, whole, placements, proof.implementation, name, expand) is None:
-                return placements
+            found = holds(proof.store, whole, placements, proof.implementation, name, expand) is None
         except Unsupported:
             continue
+        if found and (not sums or independent(proof.store, stacked, placements)):
+            return placements
     return None
 
 

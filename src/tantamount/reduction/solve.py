@@ -66,13 +66,31 @@ def moved(
     names = sorted({*first, *(v for p in (*(p for _, p in facts), *prices) for v in variables(p))})
     here = {v: values[v] for v in names}
     search = _search(facts, prices, taken, here, effort, frozenset(first))
-    new = search.values_of({**{v: here[v] for v in search.free}, **first})
-    if new is None or not search.fits(new):
+    new = next(
+        (found for at in _nearby(search, here, first) if (found := search.values_of(at)) and search.fits(found)), None
+    )
+    if new is None:
         return None
     if search.price(new) <= ENOUGH:
         return new
     still: list[SizeFact] = [("==", (((), -n), ((v,), 1))) for v, n in first.items()]
     return solve([*facts, *still], prices, new, set(taken) - set(new.values()), effort)
+
+
+def _nearby(search: _Search, here: Mapping[int, int], first: Mapping[int, int]) -> Iterator[dict[int, int]]:
+    """Values of the variables that nothing decides: as they are but for ``first``; those that were what one of these was
+    as this one is now (heads that are as many as ranks); and one more of them smaller."""
+    at = {**{v: here[v] for v in search.free}, **first}
+    yield at
+    alike = {**at, **{v: n for one, n in first.items() for v in search.free if here[v] == here[one]}}
+    yield alike
+    for v in search.free:
+        if v not in first:
+            yield from (
+                {**other, v: n}
+                for n in _candidates(here[v], search.effort.bounds.reduced_draws)
+                for other in (at, alike)
+            )
 
 
 def drawn(

@@ -186,10 +186,8 @@ def _refine(state: _State, options: Options, doubtful: bool, known: Proof | None
         return
     state.forget_pieces()
     try:
-        if known is not None:
-            proof = state.proof = replace(known, options=options)
-        else:
-            proof = state.proof = prove(job, replace(options, refuted=lambda: _known_as_wrong(state, None, options)))
+        how = replace(options, refuted=lambda: _known_as_wrong(state, None, options))
+        proof = state.proof = prove(job, how) if known is None else replace(known, options=options)
     except Grown:
         _explained_by_values(state, left[0].found if left else None, options)
         return
@@ -226,12 +224,9 @@ def _refuted_by_one_piece(state: _State, left: Open, options: Options) -> bool:
     from tantamount.refinement.one_piece import is_wrong, of_one_piece
 
     state.clock.lap("pieces")
-    if (
-        not is_wrong(left, options)
-        or not _known_as_wrong(state, left, options)
-        or state.executed is None
-        or state.executed.left is None
-    ):
+    if not is_wrong(left, options) or not _known_as_wrong(state, left, options):
+        return False
+    if state.executed is None or state.executed.left is None:
         return False
     state.at = "looking at the piece that is not proved"
     mismatch = of_one_piece(state.job, left, state.executed.left, options)

@@ -18,6 +18,11 @@ _ELEMENTWISE = "elementwise"
 _ACTIVATION = "activation"
 _LOGIC = "logic"
 
+FINITE = (
+    "numbers that the program computes are finite unless its formulas say otherwise: what it does once overflow makes "
+    "infinities or NaN of them, which it tests for, is not compared"
+)
+
 
 # ---------------------------------------------------------------------------------------------- angles
 def _cathetus(b: Builder, x: Tensor) -> Tensor:
@@ -185,7 +190,7 @@ def remainder_of_number(b: Builder, self: Scalar, other: Tensor) -> Tensor:
 
 
 # ---------------------------------------------------------------------------------------------- special numbers
-@operator("aten.isnan.default", category=_LOGIC)
+@operator("aten.isnan.default", category=_LOGIC, assumes=(FINITE,))
 def isnan(b: Builder, self: Tensor) -> Tensor:
     """self is no number: of the numbers that programs are given none is, so it is where something was undefined"""
     if self.dtype.is_integral:
@@ -193,7 +198,7 @@ def isnan(b: Builder, self: Tensor) -> Tensor:
     return b.cast(b.function("isnan", self), DType.BOOL)
 
 
-@operator("aten.isinf.default", category=_LOGIC)
+@operator("aten.isinf.default", category=_LOGIC, assumes=(FINITE,))
 def isinf(b: Builder, self: Tensor) -> Tensor:
     """self is infinite"""
     if self.dtype.is_integral:
@@ -201,19 +206,19 @@ def isinf(b: Builder, self: Tensor) -> Tensor:
     return b.or_(b.equal(self, b.infinity), b.equal(self, -b.infinity))
 
 
-@operator("aten.isposinf.default", category=_LOGIC)
+@operator("aten.isposinf.default", category=_LOGIC, assumes=(FINITE,))
 def isposinf(b: Builder, self: Tensor) -> Tensor:
     """self = inf"""
     return b.full(self.shape, False, DType.BOOL) if self.dtype.is_integral else b.equal(self, b.infinity)
 
 
-@operator("aten.isneginf.default", category=_LOGIC)
+@operator("aten.isneginf.default", category=_LOGIC, assumes=(FINITE,))
 def isneginf(b: Builder, self: Tensor) -> Tensor:
     """self = -inf"""
     return b.full(self.shape, False, DType.BOOL) if self.dtype.is_integral else b.equal(self, -b.infinity)
 
 
-@operator("aten.isfinite.default", category=_LOGIC)
+@operator("aten.isfinite.default", category=_LOGIC, assumes=(FINITE,))
 def isfinite(b: Builder, self: Tensor) -> Tensor:
     """self is neither infinite nor no number"""
     return b.not_(b.or_(isinf(b, self), isnan(b, self)))
@@ -227,7 +232,7 @@ def _greatest(dtype: DType) -> int:
     return ((1 << (digits + 1)) - 1) << (exponent - digits)
 
 
-@operator("aten.nan_to_num.default", category=_ELEMENTWISE)
+@operator("aten.nan_to_num.default", category=_ELEMENTWISE, assumes=(FINITE,))
 def nan_to_num(
     b: Builder, self: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
 ) -> Tensor:

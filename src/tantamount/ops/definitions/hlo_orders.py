@@ -18,7 +18,7 @@ _HLO = "hlo"
 _MOST_PIECES = 256  # of a window that leaves the tensor, one by one
 
 
-@operator("hlo.is-finite", category=_HLO)
+@operator("hlo.is-finite", category=_HLO, assumes=(functions.FINITE,))
 def is_finite(b: Builder, operand: Tensor) -> Tensor:
     """operand is neither infinite nor no number"""
     return functions.isfinite(b, require_float(operand))
