@@ -17,7 +17,7 @@ from tantamount.calculus.atoms import Store
 from tantamount.calculus.comparisons import Comparison, compare, comparison, interval
 from tantamount.calculus.conditions import Condition, Reading, fraction_of
 from tantamount.calculus.exponential_forms import as_exponentials
-from tantamount.calculus.ignored_labels import known_unless, spared
+from tantamount.calculus.ignored_labels import known_unless, spared, unless
 from tantamount.calculus.inequalities import Steps
 from tantamount.calculus.infinities import unbounded
 from tantamount.calculus.members import position_in
@@ -344,7 +344,7 @@ class _Search:
             t = add(store, guard.rest, iota(guard.affine))
             if op == "less":
                 return [_Case(ONE, (Condition(scale(t, -1), True),)), _Case(ZERO, (Condition(t),))]
-            known = self._unless_ignored(factor, guard)
+            known = self._unless_ignored(guard, conditions)
             apart = [_Case(ZERO, (Condition(scale(t, s), True), *known)) for s in (1, -1)]
             return [_Case(ONE, (Condition(t, equal=True),)), *apart]
         if op == "sum" and place is not None:
@@ -368,18 +368,24 @@ class _Search:
                 return [_Case(u, (Condition(u),), 2), _Case(low, (Condition(low, True),), 2)]
         return []
 
-    def _unless_ignored(self, factor: Factor, guard: Comparison) -> tuple[Condition, ...]:
+    def _unless_ignored(self, guard: Comparison, conditions: _Conditions) -> tuple[Condition, ...]:
         """Conditions that hold of t where ``[t == k]`` does not: of ``t (1 - [t == k])`` the range is assumed, if
-        labels k are ignored."""
+        labels k are ignored; if others are, too, t has to be none of them under the conditions."""
         store = self.store
-        if guard.affine.parts or not guard.rest or -guard.affine.offset not in spared(store):
+        if guard.affine.parts or not guard.rest:
             return ()
-        here = polynomial(store, [monomial(store, 1, [factor._replace(exponent=1)])])
-        known = known_unless(store, guard.rest, add(store, ONE, scale(here, -1)), self.box)
-        if known is None:
-            return ()
-        low, high = (add(store, guard.rest, constant(-end)) for end in known)
-        return Condition(low), Condition(scale(high, -1))
+        for values in spared(store):
+            if -guard.affine.offset not in values:
+                continue
+            known = known_unless(store, guard.rest, unless(store, guard.rest, values, self.box), self.box)
+            others = (add(store, guard.rest, constant(-k)) for k in values if k != -guard.affine.offset)
+            if known is None or not all(
+                self.reading.refutes((*conditions, Condition(x, equal=True))) for x in others
+            ):
+                continue
+            low, high = (add(store, guard.rest, constant(-end)) for end in known)
+            return Condition(low), Condition(scale(high, -1))
+        return ()
 
     def _truncated(self, factor: Factor, u: Polynomial, conditions: _Conditions) -> list[_Case]:
         """``u = above / below`` towards 0: ``t <= u < t + 1`` where u is not negative, else ``t - 1 < u <= t``; with both
