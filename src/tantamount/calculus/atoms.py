@@ -169,7 +169,7 @@ class KnownRanges:
 
     assumed: dict[tuple[Polynomial, int, Box], int] = field(default_factory=dict[tuple[Polynomial, int, Box], int])
     of_atoms: dict[int, list[KnownRange]] = field(default_factory=dict[int, list[KnownRange]])
-    spared: dict[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
+    spared: dict[int, tuple[tuple[int, ...], ...]] = field(default_factory=dict[int, "tuple[tuple[int, ...], ...]"])
 
 
 @dataclass(slots=True)

@@ -379,17 +379,15 @@ class _Search:
                 continue
             known = known_unless(store, guard.rest, unless(store, guard.rest, values, self.box), self.box)
             others = (add(store, guard.rest, constant(-k)) for k in values if k != -guard.affine.offset)
-            if known is None or not all(
-                self.reading.refutes((*conditions, Condition(x, equal=True))) for x in others
-            ):
+            if known is None or not all(self.reading.refutes((*conditions, Condition(x, equal=True))) for x in others):
                 continue
             low, high = (add(store, guard.rest, constant(-end)) for end in known)
             return Condition(low), Condition(scale(high, -1))
         return ()
 
     def _truncated(self, factor: Factor, u: Polynomial, conditions: _Conditions) -> list[_Case]:
-        """``u = above / below`` towards 0: ``t <= u < t + 1`` where u is not negative, else ``t - 1 < u <= t``; with both
-        signs of a divisor of which that is not known."""
+        """``u = above / below`` towards 0: ``t <= u < t + 1`` where u is not negative, else ``t - 1 < u <= t``; with
+        both signs of a divisor of which that is not known."""
         store = self.store
         above, below = fraction_of(store, u)
         if below == ONE or self.reading.divides(below, conditions):

@@ -248,8 +248,8 @@ def gather(
     store.fired["one-hot"] += 1
     products: list[tuple[Box, Polynomial]] = []
     seen: set[tuple[int, Polynomial, Box]] = set()
-    for whole in joint.cells:
-        cell = _reached(joint, whole, chosen)
+    for uncut in joint.cells:
+        cell = _reached(joint, uncut, chosen)
         if cell is None:
             continue
         value = pin(store, cell.box, cell.polynomials[0], joint.sizes)

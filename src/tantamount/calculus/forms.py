@@ -94,7 +94,8 @@ def split_axis(form: Form, axis: int, inner: int) -> Form:
 
 
 def join_axes(store: Store, form: Form, first: int, count: int) -> Form:
-    """Consecutive axes of one dimension as one axis; digits that do not merge are unrolled, any number of them summed."""
+    """Consecutive axes of one dimension as one axis; digits that do not merge are unrolled, or summed if they are any
+    number."""
     pieces = list(form.pieces)
     sizes = list(form.sizes)
     for _ in range(count - 1):

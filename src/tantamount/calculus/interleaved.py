@@ -40,8 +40,8 @@ def interleaved(store: Store, pieces: Sequence[Piece], axes: int, first: int, ou
 
 
 def _spread(store: Store, piece: Piece, here: Box, axes: int, first: int, inner: int) -> Polynomial:
-    """``sum[a, b] x(a, b) [w == a inner + b]`` over the piece's a and b, which are axes behind all others first. An axis
-    along which the piece is one point wide is that point."""
+    """``sum[a, b] x(a, b) [w == a inner + b]`` over the piece's a and b, which are axes behind all others first. An
+    axis along which the piece is one point wide is that point."""
     box, x = piece
     replace: dict[int, Coordinate] = {v: variable(v - 1) for v in range(first + 2, len(box))}
     summed: dict[int, tuple[int, int]] = {}

@@ -1,10 +1,10 @@
 """Functions of what is looked up: ``f(sum_v g(v) K(v)) = sum_v g(v) f(K(v))``, where g is 1 at exactly one place v.
 
-g is ``[o = v]`` for a whole number o that is known to be one of the v, or ``[O_v = u]`` for an order O of a whole row. A
-router chooses among probabilities or among scores, rows are gathered and normalised, tokens are sorted by their experts
-and brought back: that the function is applied before or after the choice makes no difference. What is looked up by
-another look-up becomes one look-up. Of an o that may be none of the v (a row into which a window was written), what is
-found and what is not are two summands: ``sum_v g(v) f(x + K(v)) + (1 - sum_v g(v)) f(x)``.
+g is ``[o = v]`` for a whole number o that is known to be one of the v, or ``[O_v = u]`` for an order O of a whole row.
+A router chooses among probabilities or among scores, rows are gathered and normalised, tokens are sorted by their
+experts and brought back: that the function is applied before or after the choice makes no difference. What is looked up
+by another look-up becomes one look-up. Of an o that may be none of the v (a row into which a window was written), what
+is found and what is not are two summands: ``sum_v g(v) f(x + K(v)) + (1 - sum_v g(v)) f(x)``.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ from tantamount.calculus.affine import fixed, variable
 from tantamount.calculus.atoms import BOOLEAN, Store, ValueFacts
 from tantamount.calculus.constants import Reading, reading
 from tantamount.calculus.forms import Box, Form, constant_form
-from tantamount.calculus.infinities import infinite_signs, infinity, may_conceal, unbounded
 from tantamount.calculus.ignored_labels import spared
+from tantamount.calculus.infinities import infinite_signs, infinity, may_conceal, unbounded
 from tantamount.calculus.polynomials import add, affine_polynomial, constant, iota, multiply, scale
 from tantamount.calculus.products import is_boolean, is_integer
 from tantamount.calculus.records import body
