@@ -13,7 +13,7 @@ from tantamount.calculus.products import substitute_factors
 from tantamount.calculus.rebuild import refresh, refresh_ranges
 from tantamount.calculus.terms import ONE, Factor, Factors, Polynomial, Ranges, factors_of
 
-__all__ = ["found_or_ignored", "known_unless", "spared", "unless"]
+__all__ = ["are_labels", "found_or_ignored", "known_unless", "spared", "unless"]
 
 
 def found_or_ignored(store: Store, factor: Factor, size: int, box: Ranges) -> Factors | None:
@@ -39,6 +39,19 @@ def found_or_ignored(store: Store, factor: Factor, size: int, box: Ranges) -> Fa
             weight, factors = as_factors(store, counted)
             return factors if weight == 1 else None
     return None
+
+
+def are_labels(store: Store, x: Polynomial) -> bool:
+    """True if some labels are ignored, and all that x compares is whether something is a number. (Labels of a shard are
+    compared with its ends: sums over these are left as they are, to be part of sums over all.)"""
+    pending, found = list(factors_of(x)), False
+    while spared(store) and pending:
+        atom = store.atoms[pending.pop().atom]
+        if atom.op == "less":
+            return False
+        found |= atom.op == "equal"
+        pending += factors_of(*atom.arguments)
+    return found
 
 
 def known_unless(store: Store, t: Polynomial, counted: Polynomial, box: Ranges) -> tuple[int, int] | None:
