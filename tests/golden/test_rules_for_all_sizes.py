@@ -125,3 +125,87 @@ def test_what_is_written_at_a_clamped_start_is_read_there(tmp_path: Path) -> Non
     assert report.verdict is Verdict.PROVED, str(report)
     other = [*copied[:3], call("y", "aten.slice.Tensor", [ref("A"), 0, 0, size("c")], ["c"])]  # type: ignore[list-item]
     assert _refine(tmp_path, _clamped("B", 0), other, hints, conditions).verdict is Verdict.REFUTED
+
+
+def _nodes(*lines: tuple[str, str, list[Any], list[Any]]) -> list[Any]:
+    return [placeholder("A", ["n"]), *(call(name, f"aten.{op}", args, shape) for name, op, args, shape in lines)]  # type: ignore[list-item]
+
+
+def _in_turn(first: str, second: str) -> list[Any]:
+    """Elements of a row and zeros in turn, without the last one."""
+    return [
+        *_nodes(
+            ("f", "flip.default", [ref("A"), [0]], ["n"]),
+            ("z", "zeros_like.default", [ref("A")], ["n"]),
+            ("p", "stack.default", [[ref(first), ref(second)], 1], ["n", 2]),
+            ("q", "view.default", [ref("p"), [size("2*n")]], ["2*n"]),
+            ("r", "slice.Tensor", [ref("q"), 0, 0, size("2*n - 1")], ["2*n - 1"]),
+        )
+    ]
+
+
+def test_zeros_between_any_number_of_elements(tmp_path: Path) -> None:
+    """They took a box for each, and there are n."""
+    done = call("y", "aten.flip.default", [ref("r"), [0]], ["2*n - 1"])  # type: ignore[list-item]
+    same = call("y", "aten.clone.default", [ref("r")], ["2*n - 1"])  # type: ignore[list-item]
+    left = [*_in_turn("A", "z"), done]
+    assert _refine(tmp_path, left, [*_in_turn("f", "z"), same], {"n": 3}).verdict is Verdict.PROVED
+    assert _refine(tmp_path, left, [*_in_turn("A", "z"), same], {"n": 3}).verdict is Verdict.REFUTED
+
+
+def test_running_sums_of_a_row_turned_round(tmp_path: Path) -> None:
+    left = _nodes(
+        ("p", "flip.default", [ref("A"), [0]], ["n"]),
+        ("q", "cumsum.default", [ref("p"), 0], ["n"]),
+        ("y", "flip.default", [ref("q"), [0]], ["n"]),
+    )
+    right = _nodes(
+        ("s", "sum.dim_IntList", [ref("A"), [0], True], [1]),
+        ("c", "cumsum.default", [ref("A"), 0], ["n"]),
+        ("d", "sub.Tensor", [ref("s"), ref("c")], ["n"]),
+        ("y", "add.Tensor", [ref("d"), ref("A")], ["n"]),
+    )
+    report = _refine(tmp_path, left, right, {"n": 3})
+    assert report.verdict is Verdict.PROVED, str(report)
+    assert not [a for a in report.assumptions if a.name == "sizes-covered"]
+    wrong = [*right[:-1], call("y", "aten.clone.default", [ref("d")], ["n"])]  # type: ignore[list-item]
+    assert _refine(tmp_path, left, wrong, {"n": 3}).verdict is Verdict.REFUTED
+
+
+def test_a_concatenation_of_one_and_of_many(tmp_path: Path) -> None:
+    """Where b is 1, it is the number: a sum over b elements is one of them."""
+    a, b = placeholder("A", ["a"]), placeholder("B", ["b"])  # type: ignore[list-item]
+    left = [
+        a, b, call("p", "aten.cat.default", [[ref("A"), ref("B")], 0], ["a + b"]),  # type: ignore[list-item]
+        call("y", "aten.cumsum.default", [ref("p"), 0], ["a + b"]),  # type: ignore[list-item]
+    ]  # fmt: skip
+
+    def apart(total: str) -> list[Any]:
+        return [
+            a, b, call("s", "aten.sum.dim_IntList", [ref(total), [0], True], [1]),
+            call("c", "aten.cumsum.default", [ref("A"), 0], ["a"]),  # type: ignore[list-item]
+            call("d", "aten.cumsum.default", [ref("B"), 0], ["b"]),  # type: ignore[list-item]
+            call("e", "aten.add.Tensor", [ref("d"), ref("s")], ["b"]),  # type: ignore[list-item]
+            call("y", "aten.cat.default", [[ref("c"), ref("e")], 0], ["a + b"]),  # type: ignore[list-item]
+        ]  # fmt: skip
+
+    report = _refine(tmp_path, left, apart("A"), {"a": 2, "b": 3})
+    assert report.verdict is Verdict.PROVED, str(report)
+    assert not [one for one in report.assumptions if one.name == "sizes-covered"]
+    assert _refine(tmp_path, left, apart("B"), {"a": 2, "b": 3}).verdict is Verdict.REFUTED
+
+
+def test_multiples_of_a_size_are_taken_out_of_quotients(tmp_path: Path) -> None:
+    """``floor((i + 3 m) / m) = floor(i / m) + 3``"""
+
+    def shifted(steps: int, more: int) -> list[Any]:
+        return [
+            placeholder("A", ["n", "m"]),  # type: ignore[list-item]
+            call("i", "aten.arange.default", [size("n")], ["n"], "int64"),  # type: ignore[list-item]
+            call("p", "aten.add.Tensor", [ref("i"), size(f"{steps}*m")], ["n"], "int64"),  # type: ignore[list-item]
+            call("q", "aten.floor_divide.default", [ref("p"), size("m")], ["n"], "int64"),  # type: ignore[list-item]
+            call("y", "aten.add.Tensor", [ref("q"), more], ["n"], "int64"),  # type: ignore[list-item]
+        ]
+
+    assert _refine(tmp_path, shifted(3, 0), shifted(2, 1), {"n": 4, "m": 2}).verdict is Verdict.PROVED
+    assert _refine(tmp_path, shifted(3, 0), shifted(2, 2), {"n": 4, "m": 2}).verdict is Verdict.REFUTED
