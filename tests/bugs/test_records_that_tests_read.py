@@ -1,6 +1,6 @@
-"""What ``isnan``, ``==`` and the like read in records of where a number is undefined: the record of one operand only was
-read where both had one form (``x == x * y / y`` was true), and a condition that counts (how many summands are NaN) was
-taken for a boolean."""
+"""What ``isnan``, ``==`` and the like read in records of where a number is undefined. The record of one operand only
+was read where both had one form (``x == x * y / y`` was true), and a condition that counts (how many summands are NaN)
+was taken for a boolean."""
 
 from __future__ import annotations
 
