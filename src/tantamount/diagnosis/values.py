@@ -505,6 +505,8 @@ class Values(Attributes):
             whole = self.matches.is_part(np.sum(np.stack(values), axis=0)) if summable(values) else None
             places = groups["of", *key] if isinstance(key, tuple) else []
             target = self.node(places[0]).target
+            if whole is not None and any(len(self.matches.replay.above([p]) & {*places}) > 1 for p in places):
+                continue  # what one waits for cannot be added to what comes of it
             if whole is not None and any(part[0] == whole[0] for v in values for part, _ in self.matches.multiples(v)):
                 continue  # multiples of it are no summands
             if whole is None or self.matches.is_part(np.sum(np.stack([self.matches.value(p) for p in places]), axis=0)):

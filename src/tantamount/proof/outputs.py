@@ -403,9 +403,9 @@ def _infer(
             for placements in layouts(whole.shape, run.mesh.sizes, local=local_shape, partial=partial):
                 if any(isinstance(p, Partial) for p in placements) != partial:
                     continue
-                if partial and not independent(store, stacked, placements):
+                if holds(store, whole, placements, run, node, expand and node == outputs[0]) is not None:
                     continue
-                if holds(store, whole, placements, run, node, expand and node == outputs[0]) is None:
+                if not partial or independent(store, stacked, placements):
                     relation = Relation(name, show(placements), names[node])
                     note = f"{_sums(job, placements)}: a missing reduction looks exactly like that"
                     return relation, (note,) if partial else ()
