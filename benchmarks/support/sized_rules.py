@@ -12,6 +12,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from benchmarks.support.window_rules import MORE
+
 __all__ = ["RULES", "write"]
 
 _JOB = """format = "job/1"
@@ -522,7 +524,7 @@ def _node(
 
 def write(folder: Path) -> None:
     """Every rule as a folder with ``symbolic.toml`` and ``generic.toml``, and a second one with the wrong variant."""
-    for name, rule in RULES.items():
+    for name, rule in (RULES | MORE).items():
         for side, here in (("right", folder / name), ("wrong", folder / f"{name}_wrong")):
             for kind, generic in (("symbolic", False), ("generic", True)):
                 there = here / kind

@@ -169,7 +169,7 @@ class KnownRanges:
 
     assumed: dict[tuple[Polynomial, int, Box], int] = field(default_factory=dict[tuple[Polynomial, int, Box], int])
     of_atoms: dict[int, list[KnownRange]] = field(default_factory=dict[int, list[KnownRange]])
-    spared: dict[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
+    spared: dict[int, tuple[tuple[int, ...], ...]] = field(default_factory=dict[int, "tuple[tuple[int, ...], ...]"])
 
 
 @dataclass(slots=True)
@@ -191,7 +191,7 @@ class Memo:
     infinite: dict[int, bool] = field(default_factory=dict[int, bool])
     infinity_inside: dict[int, bool] = field(default_factory=dict[int, bool])  # at any depth
     mentions_order: dict[int, bool] = field(default_factory=dict[int, bool])  # of the elements of a row
-    mentions_position: dict[int, bool] = field(default_factory=dict[int, bool])  # in a row
+    mentions_look_up: dict[int, bool] = field(default_factory=dict[int, bool])
     angles: dict[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])  # sines and cosines inside
     compared_numbers: dict[int, int | None] = field(default_factory=dict[int, "int | None"])  # by an equality
     conditions: dict[Any, Polynomial] = field(default_factory=dict[Any, Polynomial])  # on boxes: how they are written

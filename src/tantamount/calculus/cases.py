@@ -17,7 +17,7 @@ from tantamount.calculus.atoms import Store
 from tantamount.calculus.comparisons import Comparison, compare, comparison, interval
 from tantamount.calculus.conditions import Condition, Reading, fraction_of
 from tantamount.calculus.exponential_forms import as_exponentials
-from tantamount.calculus.ignored_labels import known_unless, spared
+from tantamount.calculus.ignored_labels import known_unless, spared, unless
 from tantamount.calculus.inequalities import Steps
 from tantamount.calculus.infinities import unbounded
 from tantamount.calculus.members import position_in
@@ -29,7 +29,7 @@ from tantamount.calculus.rebuild import Rebuild
 from tantamount.calculus.terms import ONE, ZERO, Factor, Monomial, Polynomial, Ranges, Term, factors_of
 from tantamount.errors import Unsupported
 from tantamount.ops.functions import MODULI
-from tantamount.sizes.symbolic import is_size
+from tantamount.sizes.symbolic import never_below
 
 __all__ = ["never_zero", "place_of", "vanishes", "within"]
 
@@ -166,7 +166,7 @@ def _summands(
             return None
         ranges = store.atoms[sums[0].atom].ranges
         parts.append((c, [f for f in m if f is not sums[0]], sums[0]))
-    if ranges is None or (loose and (len(ranges) > 1 or any(map(is_size, ranges)))):
+    if ranges is None or (loose and len(ranges) > 1):
         return None
     fresh = store.fresh_axes(len(ranges))
     total: list[Polynomial] = []
@@ -202,7 +202,7 @@ def _as_summand(
         for g in m:
             v = position_in(f, g, axis) if (f.atom, f.exponent) == (g.atom, g.exponent) else None
             span = None if v is None else interval(v, box, ())
-            if v is None or span is None or span[0] < 0 or span[1] >= size:
+            if v is None or span is None or not (never_below(span[0], 0) and never_below(size - 1, span[1])):
                 continue
             if monomial(store, 1, [h._replace(at=substitute_index(h.at, {axis: v})) for h in member]) == Term(m, 1):
                 chosen = compare(store, "equal", iota(variable(axis)), iota(v), {**box, axis: (0, size)})
@@ -344,7 +344,7 @@ class _Search:
             t = add(store, guard.rest, iota(guard.affine))
             if op == "less":
                 return [_Case(ONE, (Condition(scale(t, -1), True),)), _Case(ZERO, (Condition(t),))]
-            known = self._unless_ignored(factor, guard)
+            known = self._unless_ignored(guard, conditions)
             apart = [_Case(ZERO, (Condition(scale(t, s), True), *known)) for s in (1, -1)]
             return [_Case(ONE, (Condition(t, equal=True),)), *apart]
         if op == "sum" and place is not None:
@@ -368,25 +368,42 @@ class _Search:
                 return [_Case(u, (Condition(u),), 2), _Case(low, (Condition(low, True),), 2)]
         return []
 
-    def _unless_ignored(self, factor: Factor, guard: Comparison) -> tuple[Condition, ...]:
+    def _unless_ignored(self, guard: Comparison, conditions: _Conditions) -> tuple[Condition, ...]:
         """Conditions that hold of t where ``[t == k]`` does not: of ``t (1 - [t == k])`` the range is assumed, if
-        labels k are ignored."""
+        labels k are ignored; if others are, too, t has to be none of them under the conditions."""
         store = self.store
-        if guard.affine.parts or not guard.rest or -guard.affine.offset not in spared(store):
+        if guard.affine.parts or not guard.rest:
             return ()
-        here = polynomial(store, [monomial(store, 1, [factor._replace(exponent=1)])])
-        known = known_unless(store, guard.rest, add(store, ONE, scale(here, -1)), self.box)
-        if known is None:
-            return ()
-        low, high = (add(store, guard.rest, constant(-end)) for end in known)
-        return Condition(low), Condition(scale(high, -1))
+        for values in spared(store):
+            if -guard.affine.offset not in values:
+                continue
+            known = known_unless(store, guard.rest, unless(store, guard.rest, values, self.box), self.box)
+            others = (add(store, guard.rest, constant(-k)) for k in values if k != -guard.affine.offset)
+            if known is None or not all(self.reading.refutes((*conditions, Condition(x, equal=True))) for x in others):
+                continue
+            low, high = (add(store, guard.rest, constant(-end)) for end in known)
+            return Condition(low), Condition(scale(high, -1))
+        return ()
 
     def _truncated(self, factor: Factor, u: Polynomial, conditions: _Conditions) -> list[_Case]:
-        """``u = above / below`` towards 0: ``t <= u < t + 1`` where u is not negative, else ``t - 1 < u <= t``."""
+        """``u = above / below`` towards 0: ``t <= u < t + 1`` where u is not negative, else ``t - 1 < u <= t``; with
+        both signs of a divisor of which that is not known."""
         store = self.store
         above, below = fraction_of(store, u)
-        if below != ONE and not self.reading.divides(below, conditions):
-            return []
+        if below == ONE or self.reading.divides(below, conditions):
+            return self._towards_zero(factor, above, below)
+        found: list[_Case] = []
+        for sign in (1, -1):  # a divisor that is 0 makes nothing
+            there = Condition(scale(below, sign), strict=True)
+            self.reading.divides(there.value, (*conditions, there))
+            found += [
+                case._replace(conditions=(there, *case.conditions))
+                for case in self._towards_zero(factor, scale(above, sign), there.value)
+            ]
+        return found
+
+    def _towards_zero(self, factor: Factor, above: Polynomial, below: Polynomial) -> list[_Case]:
+        store = self.store
         t: Polynomial = (Term((factor._replace(exponent=1),), 1),)
         rest = add(store, above, scale(multiply(store, t, below), -1))
         up = Condition(above), Condition(t), Condition(rest), Condition(add(store, below, scale(rest, -1)), True)

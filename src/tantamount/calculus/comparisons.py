@@ -55,6 +55,7 @@ __all__ = [
     "covered",
     "decide_interval",
     "fact_about",
+    "is_bounded",
     "permuted",
     "interval",
     "positions_of",
@@ -361,6 +362,12 @@ def bounds_of(store: Store, x: Polynomial, box: Ranges) -> tuple[Rational, Ratio
         if not isinstance(low, float) and not isinstance(high, float):
             return low, high
     return found
+
+
+def is_bounded(store: Store, x: Polynomial, size: int | None, box: Ranges) -> bool:
+    """True if ``0 <= x < size`` is known without cases; ``None``: no matter how large x is."""
+    bounds = bounds_of(store, x, box)
+    return bounds is not None and bounds[0] >= 0 and (size is None or bounds[1] < size)
 
 
 def _added_up(store: Store, x: Polynomial, box: Ranges) -> tuple[Rational, Rational] | None:

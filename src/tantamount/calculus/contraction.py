@@ -33,7 +33,7 @@ from tantamount.calculus.products import is_boolean
 from tantamount.calculus.terms import ONE, ZERO, Polynomial, factors_of, single, sole_power
 from tantamount.errors import Unsupported
 from tantamount.ops.functions import DISTINCT_IN_A_ROW
-from tantamount.sizes.symbolic import is_one, same
+from tantamount.sizes.symbolic import is_one, same, whole
 
 __all__ = [
     "contract",
@@ -248,8 +248,8 @@ def gather(
     store.fired["one-hot"] += 1
     products: list[tuple[Box, Polynomial]] = []
     seen: set[tuple[int, Polynomial, Box]] = set()
-    for whole in joint.cells:
-        cell = _reached(joint, whole, chosen)
+    for uncut in joint.cells:
+        cell = _reached(joint, uncut, chosen)
         if cell is None:
             continue
         value = pin(store, cell.box, cell.polynomials[0], joint.sizes)
@@ -283,7 +283,7 @@ def _reached(joint: _Joint, cell: _Cell, chosen: Sequence[int]) -> _Cell | None:
         if v >= joint.kept or abs(stride) != 1 or ends[0] < 0 or ends[1] >= joint.sizes[joint.first[d]]:
             continue
         low, high = (own[0] - offset, own[1] - offset) if stride == 1 else (offset - own[1] + 1, offset - own[0] + 1)
-        box[v] = (max(box[v][0], int(low)), min(box[v][1], int(high)))
+        box[v] = (max(box[v][0], whole(low)), min(box[v][1], whole(high)))
         if box[v][0] >= box[v][1]:
             return None
     return _Cell(tuple(box), cell.polynomials)

@@ -8,6 +8,7 @@ from math import prod
 from tantamount.calculus.affine import Coordinate, fixed, variable
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.boxes import Box
+from tantamount.calculus.interleaved import interleaved
 from tantamount.calculus.pieces import (
     Form,
     Piece,
@@ -26,7 +27,7 @@ from tantamount.calculus.polynomials import pinned
 from tantamount.calculus.products import substitute_polynomial
 from tantamount.errors import Unsupported
 from tantamount.ir.types import Shape
-from tantamount.sizes.symbolic import alike, divided_evenly, is_one, same
+from tantamount.sizes.symbolic import alike, divided_evenly, is_one, is_size, same
 
 __all__ = [
     "Box", "Form", "Piece", "aligned", "axes_of", "canonical", "concat", "constant_form", "expand", "factorisation",
@@ -93,12 +94,17 @@ def split_axis(form: Form, axis: int, inner: int) -> Form:
 
 
 def join_axes(store: Store, form: Form, first: int, count: int) -> Form:
-    """Consecutive axes of one dimension as one axis; digits that do not merge are unrolled."""
+    """Consecutive axes of one dimension as one axis; digits that do not merge are unrolled, or summed if they are any
+    number."""
     pieces = list(form.pieces)
     sizes = list(form.sizes)
     for _ in range(count - 1):
         inner = sizes[first + 1]
         out: list[Piece] = []
+        if any(is_size(box[first][1] - box[first][0]) and not mergeable((box, x), first, inner) for box, x in pieces):
+            pieces = interleaved(store, pieces, len(sizes), first, sizes[first], inner)
+            sizes[first : first + 2] = [sizes[first] * inner]
+            continue
         for piece in pieces:
             low, high = piece[0][first]
             joined = mergeable(piece, first, inner)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tantamount.calculus.affine import Coordinate, coordinate
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.comparisons import compare, comparison, fact_about
@@ -11,11 +13,12 @@ from tantamount.calculus.products import substitute_factors
 from tantamount.calculus.rebuild import refresh, refresh_ranges
 from tantamount.calculus.terms import ONE, Factor, Factors, Polynomial, Ranges, factors_of
 
-__all__ = ["found_or_ignored", "known_unless", "spared"]
+__all__ = ["are_labels", "found_or_ignored", "known_unless", "spared", "unless"]
 
 
 def found_or_ignored(store: Store, factor: Factor, size: int, box: Ranges) -> Factors | None:
-    """The factors of ``SUM_{v < size} [t + s v + r == 0]`` where this is ``1 - [t == k]``.
+    """The factors of ``SUM_{v < size} [t + s v + r == 0]`` where this is ``1 - [t == k]``, or ``(1 - [t == k])
+    (1 - [t == l])`` and so on.
 
     That is so if ``t (1 - [t == k])`` is known to be one of the numbers that ``-s v - r`` goes through, and k is none
     of them: where ``t != k`` it is t that is one of them, and exactly one v fits; where ``t == k`` none does. A loss
@@ -27,10 +30,10 @@ def found_or_ignored(store: Store, factor: Factor, size: int, box: Ranges) -> Fa
     if abs(stride) != 1 or any(map(bound_variables, factors_of(guard.rest))):
         return None
     low, high = (-offset - size + 1, -offset) if stride == 1 else (-offset, -offset + size - 1)
-    for k in spared(store):
-        if low <= k <= high:
+    for values in spared(store):
+        if any(low <= k <= high for k in values):
             continue
-        counted = add(store, ONE, scale(compare(store, "equal", guard.rest, constant(k), box), -1))
+        counted = unless(store, guard.rest, values, box)
         known = known_unless(store, guard.rest, counted, box)
         if known is not None and low <= known[0] and known[1] <= high:
             weight, factors = as_factors(store, counted)
@@ -38,20 +41,42 @@ def found_or_ignored(store: Store, factor: Factor, size: int, box: Ranges) -> Fa
     return None
 
 
+def are_labels(store: Store, x: Polynomial) -> bool:
+    """True if some labels are ignored, and all that x compares is whether something is a number. (Labels of a shard are
+    compared with its ends: sums over these are left as they are, to be part of sums over all.)"""
+    pending, found = list(factors_of(x)), False
+    while spared(store) and pending:
+        atom = store.atoms[pending.pop().atom]
+        if atom.op == "less":
+            return False
+        found |= atom.op == "equal"
+        pending += factors_of(*atom.arguments)
+    return found
+
+
 def known_unless(store: Store, t: Polynomial, counted: Polynomial, box: Ranges) -> tuple[int, int] | None:
-    """The recorded least and greatest value of ``t counted``, ``counted`` being ``1 - [t == k]``."""
+    """The recorded least and greatest value of ``t counted``, ``counted`` being :func:`unless` of some values."""
     refresh_ranges(store)
     return fact_about(store, refresh(store, multiply(store, t, counted)), box)
 
 
-def spared(store: Store) -> tuple[int, ...]:
-    """The k of facts about ``t (1 - [t == k])``."""
+def unless(store: Store, t: Polynomial, values: Iterable[int], box: Ranges) -> Polynomial:
+    """``(1 - [t == k]) (1 - [t == l]) ...`` for all values: 1 where t is none of them."""
+    found = ONE
+    for k in values:
+        found = multiply(store, found, add(store, ONE, scale(compare(store, "equal", t, constant(k), box), -1)))
+    return found
+
+
+def spared(store: Store) -> tuple[tuple[int, ...], ...]:
+    """The values of facts about ``t (1 - [t == k]) (1 - [t == l]) ...``: each alone, and all of one fact."""
     memo = store.ranges.spared
     facts = store.ranges.assumed
     found = memo.get(len(facts))
     if found is None:
-        numbers = {k for x, _, _ in facts for k in _valuesspared(store, x)}
-        found = memo[len(facts)] = tuple(sorted(numbers))
+        together = {tuple(sorted(_valuesspared(store, x))) for x, _, _ in facts}
+        alone = {(k,) for values in together for k in values}
+        found = memo[len(facts)] = tuple(sorted(alone | together - {()}))
     return found
 
 

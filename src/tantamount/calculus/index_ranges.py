@@ -7,7 +7,7 @@ from __future__ import annotations
 from tantamount.calculus import cases
 from tantamount.calculus.affine import Coordinate
 from tantamount.calculus.atoms import Store
-from tantamount.calculus.comparisons import bounds_of, comparison
+from tantamount.calculus.comparisons import comparison, is_bounded
 from tantamount.calculus.partial import zero_parts
 from tantamount.calculus.polynomials import add, constant, scale
 from tantamount.calculus.products import substitute_factors
@@ -62,8 +62,7 @@ def in_range(store: Store, x: Polynomial, size: int | None, box: Ranges) -> bool
     if store.redirects:
         refresh_ranges(store)
         x = refresh(store, x)
-    bounds = bounds_of(store, x, box)
-    if bounds is not None and bounds[0] >= 0 and (size is None or bounds[1] < size):
+    if is_bounded(store, x, size, box):
         return True
     return cases.within(store, x, size, box)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tantamount.calculus.atoms import Store, ValueFacts
-from tantamount.calculus.forms import Form
+from tantamount.calculus.pieces import Form
 from tantamount.calculus.polynomials import add, multiply, polynomial, scale
 from tantamount.calculus.products import is_boolean, known_positive
 from tantamount.calculus.terms import ONE, Monomial, Polynomial, Ranges, Term, factors_of, single, sole_power

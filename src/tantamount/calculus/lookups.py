@@ -1,23 +1,24 @@
 """Functions of what is looked up: ``f(sum_v g(v) K(v)) = sum_v g(v) f(K(v))``, where g is 1 at exactly one place v.
 
-g is ``[o = v]`` for a whole number o that is known to be one of the v, or ``[O_v = u]`` for an order O of a whole
-row. A
-router chooses among probabilities or among scores, tokens are sorted by their experts and brought back: that the
-function is
-applied before or after the choice makes no difference. What is looked up by another look-up becomes one look-up.
+g is ``[o = v]`` for a whole number o that is known to be one of the v, or ``[O_v = u]`` for an order O of a whole row.
+A router chooses among probabilities or among scores, rows are gathered and normalised, tokens are sorted by their
+experts and brought back: that the function is applied before or after the choice makes no difference. What is looked up
+by another look-up becomes one look-up. Of an o that may be none of the v (a row into which a window was written), what
+is found and what is not are two summands: ``sum_v g(v) f(x + K(v)) + (1 - sum_v g(v)) f(x)``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import gcd
 from typing import NamedTuple
 
 from tantamount.calculus import comparisons, powers
 from tantamount.calculus.affine import Coordinate, Index, coordinate, substitute_index, variable
-from tantamount.calculus.atoms import Store
+from tantamount.calculus.atoms import Atom, Store
 from tantamount.calculus.choices import element_of
-from tantamount.calculus.comparisons import covered, interval, permuted, positions_of
+from tantamount.calculus.comparisons import interval, permuted, positions_of
 from tantamount.calculus.polynomials import add, constant, iota, multiply, pinned, polynomial, scale, sum_over
 from tantamount.calculus.products import monomial, substitute_factors
 from tantamount.calculus.rebuild import Rebuild, atoms_inside
@@ -29,11 +30,13 @@ from tantamount.calculus.terms import (
     Polynomial,
     Term,
     factors_of,
+    single,
     sole_factor,
     sole_number,
 )
 from tantamount.errors import Unsupported
 from tantamount.ops.functions import FUNCTIONS, POSITIONS_IN_A_ROW
+from tantamount.sizes.symbolic import never_below
 
 __all__ = ["looked_up"]
 
@@ -41,11 +44,13 @@ _ORDERS = ("order", "argsort")
 
 
 class _OneHot(NamedTuple):
-    """``g(v)`` at ``v = axis``, the axis, and how many v there are."""
+    """``g(v)`` at ``v = axis``, the axis, and how many v there are. ``sure``: g is 1 at one of them; else at one or
+    none."""
 
     guard: Factor
     axis: int
     size: int
+    sure: bool = True
 
 
 def looked_up(store: Store, x: Polynomial, box: object = ()) -> Polynomial:
@@ -68,15 +73,22 @@ def looked_up(store: Store, x: Polynomial, box: object = ()) -> Polynomial:
 
 
 def _mentions(store: Store, number: int) -> bool:
-    """True if an atom has a position in a row inside."""
-    memo = store.memo.mentions_position
+    """True if an atom has a look-up inside: a position in a row, or a sum with an equality."""
+    memo = store.memo.mentions_look_up
     found = memo.get(number)
     if found is None:
         atom = store.atoms[number]
-        memo[number] = found = atom.op in POSITIONS_IN_A_ROW or any(
-            _mentions(store, f.atom) for f in factors_of(*atom.arguments)
+        memo[number] = found = (
+            atom.op in POSITIONS_IN_A_ROW
+            or (atom.op == "sum" and any(_chooses(store, f) for f in atom.summand))
+            or any(_mentions(store, f.atom) for f in factors_of(*atom.arguments))
         )
     return found
+
+
+def _chooses(store: Store, factor: Factor) -> bool:
+    """True for an equality."""
+    return factor.exponent == 1 and store.atoms[factor.atom].op == "equal"
 
 
 class _LookedUp(Rebuild):
@@ -91,18 +103,18 @@ class _LookedUp(Rebuild):
         store = self.store
         a, e, index = store.follow(factor)
         atom = store.atoms[a]
-        applied = atom.op in ("exp", "log", "less", "equal", "polynomial") or atom.op in FUNCTIONS
+        applied = atom.op in ("exp", "log", "less", "equal", "polynomial", "element") or atom.op in FUNCTIONS
+        if atom.op == "max":
+            return self._maximum(atom.arguments[0], index, e)
+        if atom.op in ("pair", *_ORDERS):
+            return self._of(tuple(self._argument(self._at(x, index)) for x in atom.arguments), atom.op, e, of=atom)
         if atom.op == "sum":
             return self._of((self._sum(a, index),), "polynomial", e) if e != 1 else self._sum(a, index)
         if not applied or atom.attributes:
             return super()._compute(factor)
-        replace = dict(enumerate(index))
-        arguments = [
-            self._argument(polynomial(store, [(Term(substitute_factors(m, replace), c)) for m, c in x]))
-            for x in atom.arguments
-        ]
+        arguments = [self._argument(self._at(x, index)) for x in atom.arguments]
         if atom.op in ("less", "equal"):
-            (position,) = substitute_index((atom.position,), replace)
+            (position,) = substitute_index((atom.position,), dict(enumerate(index)))
             arguments = [add(store, arguments[0], iota(position))]
             if atom.op == "equal":
                 digits = self._digits(arguments[0]) if e == 1 else None
@@ -111,6 +123,24 @@ class _LookedUp(Rebuild):
                     return multiply(store, high, low, self.box)
                 arguments = [self._distinct(self._inverted(arguments[0]))]
         return self._of(tuple(arguments), atom.op, e)
+
+    def polynomial(self, x: Polynomial) -> Polynomial:
+        """The value, with products of what is looked up at one place as one look-up."""
+        found = super().polynomial(x)
+        return add(self.store, *map(self._joined, found)) if any(map(self._several, found)) else found
+
+    def _several(self, term: Term) -> bool:
+        atoms = (self.store.atoms[f.atom] for f in term.monomial)
+        return sum(atom.op == "sum" and any(_chooses(self.store, f) for f in atom.summand) for atom in atoms) > 1
+
+    def _joined(self, term: Term) -> Polynomial:
+        """``(sum_v g(v) K(v)) (sum_v g(v) L(v)) = sum_v g(v) K(v) L(v)``"""
+        one = self._one_hot(((term,),)) if self._several(term) else None
+        if one is None or sum(self._summand(f, one) != (Term((f,), 1),) for f in term.monomial) < 2:
+            return (term,)
+        self.store.fired["lifted-look-ups"] += 1
+        product = multiply(self.store, (Term((one.guard,), 1),), self._chosen((term,), one), self.box)
+        return sum_over(self.store, product, {one.axis: (0, one.size)}, self.box)
 
     def _sum(self, a: int, index: Index) -> Polynomial:
         """A sum whose summand says where a position in a row is: there it is that place."""
@@ -136,16 +166,33 @@ class _LookedUp(Rebuild):
             summand = multiply(store, summand, self.factor(factor), self.box)
         return sum_over(store, summand, {v: (0, n) for v, n in axes.items()}, self.box)
 
-    def _of(self, arguments: tuple[Polynomial, ...], op: str, e: Exponent, rounds: int = 0) -> Polynomial:
-        """A power of a function of these arguments."""
+    def _of(
+        self, arguments: tuple[Polynomial, ...], op: str, e: Exponent, rounds: int = 0, of: Atom | None = None
+    ) -> Polynomial:
+        """A power of a function of these arguments, which an atom is ``of`` others."""
         store = self.store
-        found = self._one_hot(arguments) if op != "polynomial" or e != 1 else None
+        may_miss = op != "log" and e > 0  # what is found nowhere may be 0
+        found = self._one_hot(arguments, partial=may_miss) if op != "polynomial" or e != 1 else None
         if found is None or store.effort.exceeds("looked_up_depth", rounds + 1):
-            return self._applied(arguments, op, e)
+            return self._applied(arguments, op, e, of)
         store.fired["lifted-look-ups"] += 1
-        inner = self._of(tuple(self._chosen(x, found) for x in arguments), op, e, rounds + 1)
+        inner = self._of(tuple(self._chosen(x, found) for x in arguments), op, e, rounds + 1, of)
         product = multiply(store, (Term((found.guard,), 1),), inner, self.box)
-        return sum_over(store, product, {found.axis: (0, found.size)}, self.box)
+        there = sum_over(store, product, {found.axis: (0, found.size)}, self.box)
+        if found.sure:
+            return there
+        some = sum_over(store, (Term((found.guard,), 1),), {found.axis: (0, found.size)}, self.box)
+        left = self._of(tuple(self._chosen(x, found, nowhere=True) for x in arguments), op, e, rounds + 1, of)
+        return add(store, there, multiply(store, add(store, ONE, scale(some, -1)), left, self.box))
+
+    def _maximum(self, members: Polynomial, index: Index, e: Exponent) -> Polynomial:
+        """``max_u (sum_v g(v) K(u, v)) = sum_v g(v) max_u K(u, v)``, where g does not depend on u: so a set
+        ``sum_u {sum_v g(v) K(u, v)}`` is ``sum_v g(v) sum_u {K(u, v)}``."""
+        return self._of((self._argument(self._at(members, index)),), "max", e)
+
+    def _at(self, x: Polynomial, index: Index) -> Polynomial:
+        replace = dict(enumerate(index))
+        return polynomial(self.store, [(Term(substitute_factors(m, replace), c)) for m, c in x])
 
     def _inverted(self, difference: Polynomial) -> Polynomial:
         """``[Q_u == v]`` as ``[O_v == u]``, where Q is the order of the positions O of an ascending order of a whole
@@ -238,9 +285,14 @@ class _LookedUp(Rebuild):
         span = interval(coordinate({v: int(q) for v, q in parts.items()}, int(offset)), self.box, ())
         return span is not None and span[0] >= 0 and span[1] < length
 
-    def _applied(self, arguments: tuple[Polynomial, ...], op: str, e: Exponent) -> Polynomial:
+    def _applied(self, arguments: tuple[Polynomial, ...], op: str, e: Exponent, of: Atom | None) -> Polynomial:
         store = self.store
-        if op == "polynomial":
+        if of is not None:
+            if op != "pair" and not all(_is_member(store, term, "pair") for term in arguments[1]):
+                raise Unsupported("an order of what is looked up at several places")
+            number, where = store.apply(op, of.attributes, arguments, of.facts)
+            value = single(number, where)
+        elif op == "polynomial":
             value = arguments[0]
         elif op == "exp":
             value = powers.exponential(store, arguments[0])
@@ -248,38 +300,62 @@ class _LookedUp(Rebuild):
             value = powers.logarithm(store, arguments[0])
         elif op in ("less", "equal"):
             value = comparisons.compare(store, op, arguments[0], ZERO, self.box, oriented=True)
+        elif op == "max":
+            if not all(_is_member(store, term, "element") for term in arguments[0]):
+                raise Unsupported("a maximum of what is looked up at several places")
+            value = powers.maximum_of(store, arguments[0])
+        elif op == "element":
+            value = powers.set_of(store, arguments[0], {})
         else:
             value = powers.function(store, op, arguments)
         return self._power(value, e)
 
-    def _one_hot(self, arguments: tuple[Polynomial, ...]) -> _OneHot | None:
-        """A guard of a sum in the arguments that is 1 at exactly one place."""
+    def _one_hot(self, arguments: tuple[Polynomial, ...], *, partial: bool = False) -> _OneHot | None:
+        """A guard of a sum in the arguments that is 1 at exactly one place; or, if ``partial``, at most at one."""
         store = self.store
-        for factor in factors_of(*arguments):
+        perhaps: _OneHot | None = None
+        for factor in self._terms(arguments):
             atom = store.atoms[factor.atom]
-            if atom.op != "sum" or not _mentions(store, factor.atom):
+            if atom.op != "sum" or not any(_chooses(store, f) for f in atom.summand):
                 continue
             factors, axes = self._with_fresh_axes(factor)
             for axis, size in axes.items():
                 for guard in factors:
-                    if (
-                        guard.exponent == 1
-                        and _mentions(store, guard.atom)
-                        and self._exactly_once(guard, axis, size, axes)
-                    ):
+                    if not self._of_one_axis(guard, axis, axes):
+                        continue
+                    if self._exactly_once(guard, axis, size):
                         return _OneHot(guard, axis, size)
-        return None
+                    if partial and perhaps is None and self._at_most_once(guard, axis):
+                        perhaps = _OneHot(guard, axis, size, sure=False)
+        return perhaps
 
-    def _exactly_once(self, guard: Factor, axis: int, size: int, axes: dict[int, int]) -> bool:
-        """True if a guard holds at exactly one place of an axis, whichever the others are, on which it does not
-        depend."""
-        store = self.store
+    def _terms(self, arguments: Sequence[Polynomial]) -> Iterator[Factor]:
+        """The factors of the arguments, and of sums that are factors of them."""
+        for factor in factors_of(*arguments):
+            yield factor
+            atom = self.store.atoms[factor.atom]
+            if atom.op == "polynomial":
+                yield from self._terms([self._at(x, factor.at) for x in atom.arguments])
+
+    def _of_one_axis(self, guard: Factor, axis: int, axes: Mapping[int, int]) -> bool:
+        """True for an equality in which an axis occurs, and none of the others."""
         own = {v for c in guard.at for v, _ in c.parts}
-        if store.atoms[guard.atom].op != "equal" or axis not in own or own & (axes.keys() - {axis}):
+        return _chooses(self.store, guard) and axis in own and not own & (axes.keys() - {axis})
+
+    def _at_most_once(self, guard: Factor, axis: int) -> bool:
+        """True if a guard holds at no more than one place of an axis: an equality of a multiple of the place with
+        something that does not depend on it."""
+        known = comparisons.comparison(self.store, guard)
+        if known is None or not dict(known.affine.parts).get(axis):
             return False
+        return axis not in {v for f in factors_of(known.rest) for c in f.at for v, _ in c.parts}
+
+    def _exactly_once(self, guard: Factor, axis: int, size: int) -> bool:
+        """True if a guard holds at exactly one place of an axis."""
+        store = self.store
         bound = substitute_factors((guard,), {axis: variable(-1)})[0]
         box = {**self.box, axis: (0, size)}
-        return covered(store, bound, size, self.box) or permuted(store, guard, axis, size, box)
+        return store.covered(bound, size, self.box) or permuted(store, guard, axis, size, box)
 
     def _with_fresh_axes(self, factor: Factor) -> tuple[list[Factor], dict[int, int]]:
         """The factors of a sum's summand with its bound variables as fresh axes, and these with their sizes."""
@@ -292,32 +368,68 @@ class _LookedUp(Rebuild):
             self.box[axis] = (0, n)
         return [Factor(b, e, substitute_index(inner, replace)) for b, e, inner in atom.summand], axes
 
-    def _chosen(self, x: Polynomial, one: _OneHot) -> Polynomial:
-        """A Polynomial where the guard holds at the axis: every sum over it is its summand there."""
+    def _chosen(self, x: Polynomial, one: _OneHot, *, nowhere: bool = False) -> Polynomial:
+        """A Polynomial where the guard holds at the axis: every sum over it is its summand there; or where it holds
+        ``nowhere``, and these are 0."""
         store = self.store
         parts: list[Polynomial] = []
         for m, c in x:
             product = constant(c)
             for factor in m:
-                product = multiply(store, product, self._summand(factor, one), self.box)
+                product = multiply(store, product, self._summand(factor, one, nowhere), self.box)
             parts.append(product)
         return add(store, *parts)
 
-    def _summand(self, factor: Factor, one: _OneHot) -> Polynomial:
+    def _summand(self, factor: Factor, one: _OneHot, nowhere: bool = False) -> Polynomial:
         store = self.store
+        if store.atoms[factor.atom].op == "polynomial":
+            (inner,) = (self._at(x, factor.at) for x in store.atoms[factor.atom].arguments)
+            chosen = self._chosen(inner, one, nowhere=nowhere)
+            return (Term((factor,), 1),) if chosen == inner else self._power(chosen, factor.exponent)
         if store.atoms[factor.atom].op == "sum" and factor.exponent.denominator == 1 and factor.exponent > 0:
             factors, axes = self._with_fresh_axes(factor)
             for axis, size in axes.items():
-                guard = next((f for f in factors if _moved(f, axis, one.axis) == one.guard), None)
-                if guard is None or size != one.size:
+                guard, place = self._same_place(factors, axis, size, one)
+                if guard is None:
                     continue
-                rest = [_moved(f, axis, one.axis) for f in factors if f is not guard]
+                if nowhere:
+                    if place == variable(one.axis) and size == one.size:  # else there may be places that are not one's
+                        return ZERO
+                    continue
+                rest = [_moved(f, axis, place) for f in factors if f is not guard]
                 value = polynomial(store, [monomial(store, 1, rest)]) if rest else ONE
                 left = {v: (0, n) for v, n in axes.items() if v != axis}
                 value = sum_over(store, value, left, self.box) if left else value
                 return self._power(value, factor.exponent)
         m, c = monomial(store, 1, (factor,))
         return polynomial(store, (Term(m, c),))
+
+    def _same_place(
+        self, factors: Sequence[Factor], axis: int, size: int, one: _OneHot
+    ) -> tuple[Factor | None, Coordinate]:
+        """A guard that holds at one place of an axis, and that place by the one at which the other guard holds: both
+        compare the same with a position, and every place of the one is one of the other."""
+        same = variable(one.axis)
+        for guard in factors:
+            if size == one.size and _moved(guard, axis, same) == one.guard:
+                return guard, same
+            if not _chooses(self.store, guard):
+                continue
+            mine, known = (comparisons.comparison(self.store, f) for f in (guard, one.guard))
+            if mine is None or known is None or mine.rest != known.rest:
+                continue
+            parts, others = dict(mine.affine.parts), dict(known.affine.parts)
+            stride = parts.pop(axis, 0)
+            if abs(stride) != 1 or axis in others:
+                continue
+            for v, s in parts.items():  # stride axis = what the other is, less the rest of this
+                others[v] = others.get(v, 0) - s
+            offset = known.affine.offset - mine.affine.offset
+            place = coordinate({v: stride * s for v, s in others.items() if s}, stride * offset)
+            span = interval(place, self.box, ())
+            if span is not None and never_below(span[0], 0) and never_below(size - 1, span[1]):
+                return guard, place
+        return None, same
 
 
 def _solved(store: Store, rest: Polynomial, affine: Coordinate) -> tuple[Factor, Coordinate] | None:
@@ -387,6 +499,16 @@ class _Told(Rebuild):
             self.everything = False
 
 
-def _moved(factor: Factor, axis: int, to: int) -> Factor:
-    at: Index = substitute_index(factor.at, {axis: variable(to)})
+def _is_member(store: Store, term: Term, op: str) -> bool:
+    """True for a value as a member of a set, or as an element of a row, and for a sum of such."""
+    if len(term.monomial) != 1 or term.monomial[0].exponent != 1:
+        return False
+    atom = store.atoms[term.monomial[0].atom]
+    if atom.op == "sum" and len(atom.summand) == 1 and atom.summand[0].exponent == 1:
+        atom = store.atoms[atom.summand[0].atom]
+    return atom.op == op
+
+
+def _moved(factor: Factor, axis: int, to: Coordinate) -> Factor:
+    at: Index = substitute_index(factor.at, {axis: to})
     return factor._replace(at=at)

@@ -250,10 +250,15 @@ def _log_atom(store: Store, argument: Polynomial) -> Polynomial:
 
 
 def _power_of(store: Store, x: Polynomial, y: Polynomial) -> Polynomial | None:
-    """``x ** y`` as a product of x with itself, or a power of a positive number, if y is a number that is known."""
+    """``x ** y`` as a product of x with itself, or a power of a positive number, if y is a number that is known; else
+    ``exp(a) ** y`` as ``exp(a y)``, and ``x ** -y`` as ``1 / x ** y`` for a positive x."""
     exponent = sole_number(y)
     if not isinstance(exponent, int | Fraction):
-        return None
+        if is_size(exponent) or unbounded(store, x) or unbounded(store, y) or not strictly_positive(store, x):
+            return None
+        if len(x) == 1 and x[0].coefficient == 1 and all(store.atoms[f.atom].op == "exp" for f in x[0].monomial):
+            return exponential(store, multiply(store, y, logarithm(store, x)))
+        return power(store, function(store, "pow", (x, scale(y, -1))), -1) if as_factors(store, y)[0] < 0 else None
     whole = exponent >= 0 and exponent.denominator == 1
     return power(store, x, exponent) if whole or strictly_positive(store, x) else None
 
@@ -404,9 +409,10 @@ def set_of(store: Store, x: Polynomial, axes: Mapping[int, tuple[int, int]], box
 
 
 def maximum_of(store: Store, elements: Polynomial) -> Polynomial:
-    """The maximum of a formal set: multiplicities do not matter."""
-    while any(c != 1 for _, c in elements):
-        elements = polynomial(store, [Term(m, 1) for m, _ in elements])
+    """The maximum of a formal set: multiplicities do not matter, be they numbers or sizes."""
+    while any(c != 1 or any(map(_is_count, m)) for m, c in elements):
+        there = (m for m, _ in elements if all(f.at[0].offset > 0 for f in m if _is_count(f)))
+        elements = polynomial(store, [Term(tuple(f for f in m if not _is_count(f)), 1) for m in there])
     if not elements:
         return infinity(store, -1)
     factor = sole_factor(elements)
@@ -430,6 +436,11 @@ def maximum_of(store: Store, elements: Polynomial) -> Polynomial:
     if boolean:
         store.memo.boolean_maxima.add(a)
     return single(a, index)
+
+
+def _is_count(factor: Factor) -> bool:
+    """True for a size as a factor: a sum over so many positions whose summand does not depend on them."""
+    return factor.atom == IOTA and factor.exponent == 1 and not factor.at[0].parts
 
 
 def _maximum_with_masked(

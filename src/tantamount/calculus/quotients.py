@@ -1,7 +1,8 @@
 """The floor of a value that is affine in the positions, such as ``floor(i / 4)`` in an index computation.
 
 An axis that a stride ``p / q`` meets is split into ``n / q`` blocks of q: within a block the quotient does not change,
-across blocks it is affine again. What no block structure explains is cut where the floor steps, along one axis.
+across blocks it is affine again. What no block structure explains is cut where the floor steps, along one axis. Of a
+divisor that is a size, multiples are taken out.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from math import ceil, floor, lcm
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.comparisons import split_affine
 from tantamount.calculus.forms import Box, Form, Piece, canonical, number_of, split_axis
-from tantamount.calculus.polynomials import add, affine_polynomial, scale
+from tantamount.calculus.polynomials import add, affine_polynomial, constant, scale
+from tantamount.calculus.powers import function
 from tantamount.calculus.products import is_integer
 from tantamount.calculus.terms import Polynomial
-from tantamount.sizes.symbolic import is_size
+from tantamount.sizes.symbolic import is_size, never_below, taken_out
 
 __all__ = ["floor_of", "quotient"]
 
@@ -82,8 +84,46 @@ def _steps(store: Store, box: Box, x: Polynomial) -> list[tuple[Box, int]] | Non
 
 
 def quotient(store: Store, x: Form, y: Form) -> Form | None:
-    """``floor(x / y)`` for a number y other than 0."""
+    """``floor(x / y)`` for a number y other than 0, or a size of which x has a multiple as a summand."""
     divisor = number_of(y)
+    if divisor is None:
+        return _by_size(store, x, y)
     if not divisor:
         return None
     return floor_of(store, Form(x.dims, tuple((box, scale(value, 1 / divisor)) for box, value in x.pieces)))
+
+
+def _by_size(store: Store, x: Form, y: Form) -> Form | None:
+    """``floor((q d + r) / d) = q + floor(r / d)`` for a size d and a whole q, and ``floor(r / d) = 0`` where
+    ``0 <= r < d`` whatever the sizes are."""
+    found = {value for _, value in y.pieces}
+    rest, strides, size = split_affine(found.pop()) if len(found) == 1 else ((), {}, 0)
+    if rest or strides or not is_size(size):
+        return None
+    if any(not is_integer(store, value) for _, value in x.pieces):
+        return None
+    for axis in reversed(range(len(x.sizes))):
+        met = {split_affine(value)[1].get(axis, Fraction(0)) for _, value in x.pieces}
+        stride = abs(met.pop()) if len(met) == 1 else 0
+        block, left = taken_out(size, stride) if stride else (1, 0)
+        if is_size(block) and not left and taken_out(x.sizes[axis], block)[1] == 0:
+            x = split_axis(x, axis, block)
+    pieces: list[Piece] = []
+    changed = False
+    for box, value in x.pieces:
+        rest, strides, offset = split_affine(value)
+        divided = {v: taken_out(s, size) for v, s in strides.items()}
+        whole, left = taken_out(offset, size)
+        parts = {v: r for v, (_, r) in divided.items()}
+        remainder = add(store, rest, affine_polynomial(parts, left))
+        quotient = affine_polynomial({v: q for v, (q, _) in divided.items()}, whole)
+        ends = [(s * box[v][0], s * (box[v][1] - 1)) for v, s in parts.items() if s]
+        falls = [a if never_below(b, a) else b for a, b in ends]
+        rises = [b if never_below(b, a) else a for a, b in ends]
+        inside = all(never_below(a, b) or never_below(b, a) for a, b in ends) and not rest
+        if inside and never_below(left + sum(falls), 0) and never_below(size - 1, left + sum(rises)):
+            remainder = ()
+        changed |= remainder != value
+        floored = function(store, "floor_divide", (remainder, constant(size))) if remainder else ()
+        pieces.append((box, add(store, quotient, floored)))
+    return canonical(store, x.dims, pieces) if changed else None

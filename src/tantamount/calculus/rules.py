@@ -57,6 +57,7 @@ RuleName = Literal[
     "inverse-orders",
     "counted-positions",
     "one-hot",
+    "rows-in-turn",
     "found-once",
     "computed-tables",
     "ignored-labels",

@@ -26,6 +26,7 @@ from tantamount.calculus.affine import fixed, variable
 from tantamount.calculus.atoms import BOOLEAN, Store, ValueFacts
 from tantamount.calculus.constants import Reading, reading
 from tantamount.calculus.forms import Box, Form, constant_form
+from tantamount.calculus.ignored_labels import are_labels
 from tantamount.calculus.infinities import infinite_signs, infinity, may_conceal, unbounded
 from tantamount.calculus.polynomials import add, affine_polynomial, constant, iota, multiply, scale
 from tantamount.calculus.products import is_boolean, is_integer
@@ -484,6 +485,8 @@ class Symbolic(Interpretation):
     def check_index(self, value: Polynomial, size: int, box: Box) -> None:
         """An index on a box: shown to be in range, assumed to be (in a specification), or an obligation."""
         if index_ranges.in_range(self.store, value, size, box):
+            if are_labels(self.store, value) and not comparisons.is_bounded(self.store, value, size, box):
+                comparisons.record_range(self.store, value, size, box)  # it took cases to show it
             return
         self.trace.indices.setdefault((value, size, box))
         if self.trace.assume_indices:

@@ -146,11 +146,11 @@ class RanksRun:
         return with_undefined(forms.permute(store, form, move), undefined)
 
     def local(self, store: Store, rank: int, name: str) -> Form | None:
-        """The value of a node on one rank."""
+        """The value of a node on one rank, if it is known; else ``None``."""
         key = (name, rank)
         if key not in self._local:
             number, position = self.place(rank)
-            value = self.environments[number].get(name)
+            value = self.environments[number].get(name) if self.environments else None
             if not isinstance(value, Tensor):
                 return None
             self._local[key] = local(store, value.value, self.classes[number].mesh, position)

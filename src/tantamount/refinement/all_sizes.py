@@ -16,7 +16,9 @@ from tantamount.errors import InternalError, Unsupported, UserError
 from tantamount.ir.job import Job
 from tantamount.proof import Options, Progress, Proof, prove
 from tantamount.refinement.result import Refinement, accepted, statistics
+from tantamount.sizes.coinciding import coinciding
 from tantamount.sizes.domain import Domain, implied, ranges_of, shown_sizes
+from tantamount.sizes.polynomials import Polynomial
 from tantamount.sizes.search import find_sizes, generic_sizes, varied_sizes
 from tantamount.sizes.symbolic import Condition, Space
 from tantamount.verdict import Assumption, OutputReport, Verdict, worst
@@ -76,6 +78,10 @@ def refine_at_all_sizes(
         if not found.proved:
             if here.refuted is not None or here.refutes():
                 return here.report
+            written = coinciding(covered, outside.sizes)
+            if written:
+                found = _attempt(at, domain, outside.sizes, options.silent(), written=written)
+        if not found.proved:
             left = f"at {shown_sizes(outside.sizes)} it is not: {_why(found)}"
             break
         if _relations(found) != _relations(first):
@@ -92,11 +98,14 @@ def _attempt(
     point: Mapping[str, int],
     options: Options,
     refuted: Callable[[], bool] = lambda: False,
+    written: Mapping[str, Polynomial] | None = None,
 ) -> _Attempt:
     """One proof at sizes that are symbols with these hints, and the conditions under which it would be the same. Where
     outputs are not proved at once, ``refuted`` is asked first: a search for a proof takes longest where there is
-    none."""
+    none. Symbols that are ``written`` are these polynomials in others."""
     space = Space(point, (*ranges_of(domain), *domain.conditions))
+    for name, polynomial in (written or {}).items():
+        space.write(name, polynomial)
     try:
         proof = prove(at(space.symbols), replace(options, progress=_noting(space, options.progress)))
         outputs = proof.check(expand=False)

@@ -38,7 +38,8 @@ from tantamount.sizes.polynomials import (
 
 __all__ = [
     "Condition", "Size", "Space", "alike", "common_divisor", "divided_evenly", "factored", "holds", "is_integer",
-    "is_number", "is_one", "is_size", "rational", "same", "simplified", "substituted", "symbol", "whole", "whole_part",
+    "is_number", "is_one", "is_size", "never_below", "rational", "same", "simplified", "substituted", "symbol",
+    "taken_out", "whole", "whole_part",
 ]  # fmt: skip
 
 
@@ -66,6 +67,12 @@ class Space:
     def at(self, polynomial: Polynomial) -> Any:
         """A polynomial in the symbols as a size of this run, or the number that it is."""
         return _made(polynomial, evaluate(polynomial, self.hints), self)
+
+    def write(self, name: str, polynomial: Polynomial) -> None:
+        """Let a symbol be a polynomial in others, which it is at the hints: noted, and what follows is for such
+        sizes."""
+        self.note("zero", plus(polynomial, ((((name, 1),), 1),), -1))
+        self.symbols[name] = self.at(polynomial)
 
     def note(self, kind: str, polynomial: Polynomial) -> None:
         """Remember that something holds, unless it holds of any symbols at all."""
@@ -317,18 +324,7 @@ def _divided(a: Size, b: Size) -> tuple[Any, Any]:
     space = a.space
     a._note("whole", a.polynomial)  # pyright: ignore[reportPrivateUsage]
     a._note("whole", b.polynomial)  # pyright: ignore[reportPrivateUsage]
-    divisible: Polynomial = ()
-    left: Polynomial = ()
-    for term in a.polynomial:
-        part = quotient((term,), b.polynomial)
-        if part is not None and Size(part, 0, None).is_formally_whole:
-            divisible = plus(divisible, part)
-        else:
-            left = plus(left, (term,))
-    if left and len(b.polynomial) > 1:
-        part = quotient(left, b.polynomial)
-        if part is not None and Size(part, 0, None).is_formally_whole:
-            divisible, left = plus(divisible, part), ()
+    divisible, left = _multiple(a.polynomial, b.polynomial)
     if not left:
         return _made(divisible, Fraction(a.hint) / b.hint, space), 0
     plain = not any(m for m, _ in left) and not any(m for m, _ in b.polynomial)  # then what is left is a number
@@ -343,6 +339,23 @@ def _divided(a: Size, b: Size) -> tuple[Any, Any]:
     if remainder < 0 or remainder >= b:
         raise InternalError(f"{a} divided by {b}")
     return _made(plus(divisible, (((), count),) if count else ()), (a.hint - rest) // b.hint, space), remainder
+
+
+def _multiple(p: Polynomial, q: Polynomial) -> tuple[Polynomial, Polynomial]:
+    """Whole x and y with ``p = x q + y`` whatever the symbols are; y is what no such x was found for."""
+    divisible: Polynomial = ()
+    left: Polynomial = ()
+    for term in p:
+        part = quotient((term,), q)
+        if part is not None and Size(part, 0, None).is_formally_whole:
+            divisible = plus(divisible, part)
+        else:
+            left = plus(left, (term,))
+    if left and len(q) > 1:
+        part = quotient(left, q)
+        if part is not None and Size(part, 0, None).is_formally_whole:
+            divisible, left = plus(divisible, part), ()
+    return divisible, left
 
 
 def _at(part: Polynomial, a: Size, b: Size) -> Rational:
@@ -441,6 +454,20 @@ def divided_evenly(a: Any, b: Any) -> Any:
         return (a if type(a) is Size else b).at_hint(found)
     left, right = (x.hint if type(x) is Size else x for x in (a, b))
     return None if left % right else a // b
+
+
+def taken_out(a: Any, b: Any) -> tuple[Any, Any]:
+    """Whole q and r with ``a = q * b + r`` whatever the symbols are, one of the two being a size. Nothing is noted."""
+    q, r = _multiple(_polynomial_of(a), _polynomial_of(b))
+    some = a if type(a) is Size else b
+    return some.at_hint(q), some.at_hint(r)
+
+
+def never_below(a: Any, b: Any) -> bool:
+    """True if ``a >= b`` whatever the symbols are, which are 1 or more: no coefficient of the difference is negative
+    but the constant one, which the others outweigh. ``False`` claims nothing, and nothing is noted."""
+    difference = plus(_polynomial_of(a), _polynomial_of(b), -1)
+    return all(c > 0 and all(e > 0 for _, e in m) for m, c in difference if m) and sum(c for _, c in difference) >= 0
 
 
 def is_number(value: object) -> TypeGuard[int]:

@@ -73,3 +73,17 @@ def test_a_fact_about_some_labels_says_nothing_of_others() -> None:
     data = w.data(labels=[0, -100, 7])
     assert w.value(found, data).tolist() == [1.0, 0.0, 0.0]
     assert np.all(w.value(hits(w, first, 4), data) == [1.0, 0.0])
+
+
+def test_two_values_that_are_ignored() -> None:
+    w = Workbench()
+    labels = w.input("labels", LABELS, dtype=INT)
+    counted = w.b.and_(w.b.not_(w.b.equal(labels, -100)), w.b.not_(w.b.equal(labels, -1)))
+    w.b.gather(w.input("logits", 4), [w.b.where(counted, labels, w.b.number(0, INT))])
+    found = hits(w, labels, 4)
+    assert w.equivalent(found, w.b.cast(counted, FLOAT))
+    assert not w.equivalent(found, w.b.cast(w.b.not_(w.b.equal(labels, -1)), FLOAT))
+    assert not w.equivalent(hits(w, labels, 6, -2), w.b.cast(counted, FLOAT))  # -1 is among those that are looked for
+    values = [3, -1, -100]
+    data = w.data(labels=values)
+    assert w.value(found, data).tolist() == [1.0, 0.0, 0.0]
