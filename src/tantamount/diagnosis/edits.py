@@ -319,7 +319,7 @@ def _reduced(matches: ValueMatches, c: Class, kind: EditKind, reduction: Callabl
             if summable(values):
                 total = np.asarray(reduction(np.stack(values), axis=0))
                 known = matches.is_part(total) is not None or matches.share(members[0], total) is not None
-                known = known or (kind is EditKind.MAXIMUM and _is_maximum(matches, members[0]))
+                known = known or (kind is EditKind.MAXIMUM and _are_maxima(matches, members))
                 if known and kind is EditKind.MAXIMUM:  # one rank may have them all
                     changes |= dict.fromkeys(members, total)
                 elif known and not any(close(total, v) for v in values):
@@ -328,17 +328,40 @@ def _reduced(matches: ValueMatches, c: Class, kind: EditKind, reduction: Callabl
             yield Edit(kind, tuple(changes), changes, axis=axis)
 
 
-def _is_maximum(matches: ValueMatches, place: Place) -> bool:
-    """True if a value is the maximum along a dimension of something that is read there, also if that is one of several
-    results."""
-    if matches.facts(place).reduction == "max":
-        return True
-    mine = matches.value(place).reshape(-1)
-    if matches.node(place).target != "getitem":
-        return False
-    read = [matches.value(one) for one in reads(matches, place)]
-    several = (np.max(x, axis=k).reshape(-1) for x in read if x.size > mine.size for k in range(x.ndim))
-    return any(np.array_equal(one, mine) for one in several)
+def _are_maxima(matches: ValueMatches, members: Sequence[Place]) -> bool:
+    """True if values are the maxima along dimensions of what is read there, also if each is one of several results, and
+    these may be shares of one tensor. Maxima over blocks of other rows have none in common: ranks that hold other
+    queries need not agree in a maximum."""
+    for k in range(len(reads(matches, members[0]))):
+        read = [above[k] if len(above := reads(matches, place)) > k else place for place in members]
+        reduced = _reduced_dimensions(matches, members[0], read[0])
+        rows = {tuple(one for d, one in enumerate(_box(matches, place)) if d not in reduced) for place in read}
+        if reduced and len(rows) == 1:
+            return True
+    return False
+
+
+def _box(matches: ValueMatches, place: Place) -> Box:
+    """The positions of the specification's tensor that a value has, a dimension of the value each; none if that is not
+    known of all of them."""
+    part, shape = matches.aligned(place), matches.value(place).shape
+    whole = None if part is None else matches.replay.wanted(part[0])
+    if part is None or part[1] is None or whole is None or whole.ndim != len(shape):
+        return ()
+    full = [d for d, n in enumerate(whole.shape) if n != 1]  # the others need not be in the box
+    if len(part[1]) == whole.ndim:
+        return part[1]
+    boxes = dict(zip(full, part[1], strict=True))
+    return tuple(boxes.get(d, (0, 1)) for d in range(whole.ndim))
+
+
+def _reduced_dimensions(matches: ValueMatches, place: Place, read: Place) -> set[int]:
+    """The dimensions along which a value may be the maximum of what is ``read`` there; none if it is none."""
+    mine, x = matches.value(place).reshape(-1), matches.value(read)
+    if not mine.size < x.size:
+        return set()
+    picked = matches.node(place).target == "getitem" or matches.facts(place).reduction == "max"
+    return {k for k in range(x.ndim) if picked and np.array_equal(np.max(x, axis=k).reshape(-1), mine)}
 
 
 def scaled(matches: ValueMatches, c: Class) -> Iterator[Edit]:
