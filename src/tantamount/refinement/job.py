@@ -193,7 +193,7 @@ def _refine(state: _State, options: Options, doubtful: bool, known: Proof | None
     except Grown:
         _explained_by_values(state, left[0].found if left else None, options)
         return
-    checked = tuple(map(state.unknown, job.outputs)) if doubtful else _checked(state, proof, expand=False)
+    checked = tuple(map(state.unknown, job.outputs)) if doubtful else _compared(state, proof)
     clock.lap("outputs")
     if not doubtful:  # what is wrong is told by values, mostly, which need none
         proof.relations()
@@ -406,6 +406,17 @@ class _State:
         """The report on an output of which nothing is known."""
         why = f"{self.stopped} {self.at}" if self.stopped is not None else "not looked at so far"
         return OutputReport(name, Verdict.UNKNOWN, None, self.job.outputs[name].text, why)
+
+
+def _compared(state: _State, proof: Proof) -> tuple[OutputReport, ...]:
+    """A report for every output, by forms as they are. Equal ones are seen to be at once: where comparing takes as much
+    as computing them did nothing is known, and values are looked at first."""
+    effort = state.effort
+    try:
+        with effort.watching(max(effort.bounds.refuted_effort * effort.steps, effort.bounds.refuted_steps)):
+            return _checked(state, proof, expand=False)
+    except Grown:
+        return tuple(map(state.unknown, state.job.outputs))
 
 
 def _checked(
