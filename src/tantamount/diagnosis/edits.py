@@ -559,8 +559,14 @@ def _same_part(matches: ValueMatches, place: Place, whole: Array) -> tuple[Box |
     return part[1], cut(whole, part[1]).reshape(matches.value(place).shape)
 
 
+def _held_at(matches: ValueMatches, place: Place, part: Array) -> Array:
+    """The values of a part as a place should hold them: a share of a mean is a multiple."""
+    return part if part.dtype.kind != "f" or (times := matches.times(place)) == 1.0 else np.asarray(part * times)
+
+
 def _changed(matches: ValueMatches, rows: Sequence[tuple[Place, str, Box | None, Array]]) -> Assigned:
-    changes = {place: part for place, _, _, part in rows if not close(part, matches.value(place))}
+    held = {place: _held_at(matches, place, part) for place, _, _, part in rows}
+    changes = {place: value for place, value in held.items() if not close(value, matches.value(place))}
     return {place: (name, box) for place, name, box, _ in rows}, changes
 
 
@@ -575,8 +581,8 @@ def operands(matches: ValueMatches, c: Class) -> Iterator[Edit]:
         for rows in layouts(matches, sources, whole):
             changes: dict[Place, Array] = {}
             wanted: dict[Place, Part] = {}
-            for place, row in zip(c.places, rows, strict=True):
-                value = None if row is None else _recomputed(matches, place, k, row[1])
+            for place, source, row in zip(c.places, sources, rows, strict=True):
+                value = None if row is None else _recomputed(matches, place, k, _held_at(matches, source, row[1]))
                 if row is not None and value is not None and not close(value, matches.value(place)):
                     changes[place] = value
                     wanted[place] = (part[0], row[0])

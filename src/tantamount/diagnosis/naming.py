@@ -131,7 +131,8 @@ class Names:
 
     def counterpart(self) -> str:
         """The specification's tensor that the changed value is, or the nearest by operator."""
-        found = self.matches.is_part(self.edit.changes[self.place])
+        changed = self.edit.changes[self.place]
+        found = self.matches.is_part(changed) or self.matches.share(self.place, changed)
         if found is not None:
             return found[0]
         nodes = [n for n in self.matches.job.specification.nodes if n.target == self.node(self.place).target]

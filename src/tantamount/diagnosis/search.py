@@ -300,7 +300,8 @@ def _enough(start: Start, found: Sequence[_Candidate]) -> bool:
 
 def _lands(matches: ValueMatches, edit: Edit) -> bool:
     """True if a change makes a tensor of the specification that the implementation lacks."""
-    parts = (matches.is_part(value) for value in edit.changes.values() if value.size > 1)
+    values = [(place, value) for place, value in edit.changes.items() if value.size > 1]
+    parts = (edit.wanted.get(place) if edit.replaces else matches.is_part(value) for place, value in values)
     return any(part is not None and part[0] not in matches.matched for part in parts)
 
 
@@ -311,6 +312,7 @@ def _promising(start: Start, some: Sequence[tuple[int, Edit, Class]], budget: Bu
     # of an output that is a multiple of what it should be, what is near a wrong number may seem right by chance
     numbers = {one for one in start.location.scalings if start.matches.ratios}
     gains: list[tuple[int, int, int]] = []
+    joined: list[tuple[int, int, int]] = []  # parts of a buffer in other orders: each is a tensor, in a wrong place
     found: list[_Candidate] = []
     for k, (number, edit, c) in enumerate(some):
         if budget.spent(effort, start.matches):
@@ -323,7 +325,10 @@ def _promising(start: Start, some: Sequence[tuple[int, Edit, Class]], budget: Bu
             gain, first = 0, first | {number}
         if gain > 0 or (gain == 0 and number in first):  # what helps may be further below
             gains.append((-gain, number, k))
-    for here in ([one for one in sorted(gains) if one[0]], [one for one in gains if not one[0]]):
+        elif edit.kind is EditKind.ORDER and "concat" in start.matches.facts(edit.places[0]).moves:
+            moved = sum(at != j for at, j in enumerate(edit.order))
+            joined.append((moved if edit.order != tuple(range(len(edit.order)))[::-1] else 0, number, k))
+    for here in ([one for one in sorted(gains) if one[0]], [one for one in gains if not one[0]], sorted(joined)):
         for gain, number, k in effort.first("repair_promising", here):
             found += [replace(one, near=gain < 0) for one in _followed(start, some[k][1], some[k][2], number)]
     return found
@@ -467,7 +472,7 @@ def _of_the_operand(start: Start, best: _Candidate, position: int) -> _Candidate
     for place in best.edit.places:
         sent = matches.replay.messages.sent.get(place)  # what another rank sends is what is received
         given = sent or (place[0], list(references(matches.node(place)))[position])
-        part = matches.part(best.edit.wanted[place], matches.value(given).shape)
+        part = matches.part_at(given, best.edit.wanted[place])
         if part is None or matches.node(given).op != "call" or given not in matches.class_of:
             return None
         changes[given], wanted[given] = part, best.edit.wanted[place]

@@ -144,10 +144,33 @@ class ValueMatches:
         return next((part for part, factor in self.multiples(value) if abs(factor - 1) < 1e-6), None)
 
     def aligned(self, place: Place) -> Part | None:
-        """The first part of a specification tensor that a rank's value is."""
+        """The first part of a specification tensor that a rank's value is, or its share of."""
         if place not in self._aligned:
-            self._aligned[place] = self.is_part(self.value(place))
+            self._aligned[place] = self.is_part(self.value(place)) or self.share(place)
         return self._aligned[place]
+
+    def parts_at(self, place: Place) -> Iterator[Part]:
+        """The parts of specification tensors that a rank's value is, or its share of."""
+        factors = (1.0, self.times(place))
+        return (part for part, factor in self.multiples(self.value(place)) if round(factor, 6) in factors)
+
+    def times(self, place: Place) -> float:
+        """The number of times that a part of a specification tensor is there in what a rank should have: 1, but among
+        the shares of a mean, as its own value or what it is computed from shows."""
+        if not self._may_be_share(place):
+            return 1.0
+        for one in (place, *self.replay.operands[place]):
+            factors = [round(factor, 6) for _, factor in self.multiples(self.value(one))]
+            if one == place or self._may_be_share(one):
+                shared = next((factor for factor in factors if factor in self.averaged), None)
+                if shared is not None:
+                    return shared
+        return 1.0
+
+    def part_at(self, place: Place, part: Part, shape: tuple[int, ...] | None = None) -> Array | None:
+        """The values that a place has that holds a part, or its share of it."""
+        value = self.part(part, self.value(place).shape if shape is None else shape)
+        return value if value is None or value.dtype.kind != "f" else np.asarray(value * self.times(place))
 
     def rearranged(self, place: Place) -> str | None:
         """The first tensor of the specification that has the elements of a value, in whatever order: programs that
@@ -211,10 +234,13 @@ class ValueMatches:
         makes it right, for the loss of each is the mean over its own part of the batch. A value that an output depends
         on in another way is none, nor one that is not computed from all that every such mean is: a parameter, before
         the loss."""
-        if not self.averaged or place in self._told or not self._lost <= self.origin[place]:
+        if not self._may_be_share(place):
             return None
         multiples = self.multiples(self.value(place) if value is None else value)
         return next((part for part, factor in multiples if round(factor, 6) in self.averaged), None)
+
+    def _may_be_share(self, place: Place) -> bool:
+        return bool(self.averaged) and place not in self._told and self._lost <= self.origin[place]
 
     @cached_property
     def matched(self) -> set[str]:

@@ -262,8 +262,7 @@ class Values(Attributes):
         if mine.op != "call" or theirs.op != "call" or one == other or len(ours) != len(reads) or not ours:
             return None
         for ref, read in zip(ours, reads, strict=True):
-            parts = self.matches.multiples(self.matches.value((self.place[0], ref)))
-            if not any(part[0] == read and abs(factor - 1) < 1e-6 for part, factor in parts):
+            if not any(part[0] == read for part in self.matches.parts_at((self.place[0], ref))):
                 return None
         head = f"{self.impl(self.place)} applies {one} to {listed(ours)} where the specification applies {other}"
         text = f"the specification's {self.spec(wanted[0])} is {other}({', '.join(reads)})"
@@ -288,9 +287,7 @@ class Values(Attributes):
         for k, (ref, want) in enumerate(zip(ours, reads, strict=True)):
             given = (self.place[0], ref)
             part = self.matches.aligned(given)
-            right = any(
-                p[0] == want and abs(f - 1) < 1e-6 for p, f in self.matches.multiples(self.matches.value(given))
-            )
+            right = any(p[0] == want for p in self.matches.parts_at(given))
             apart = part is None or not (self.matches.follows(want, part[0]) or self.matches.follows(part[0], want))
             apart = apart or ref in ours[:k] or ref in ours[k + 1 :]  # read twice: no step is missing, or too many
             if not right and apart:
@@ -347,9 +344,11 @@ class Values(Attributes):
         whole = self.matches.replay.wanted(want)
         for rows in layouts(self.matches, places, whole) if whole is not None else ():
             chosen = {place: row for place, row in zip(places, rows, strict=True) if row is not None}
-            changes = {place: row[1] for place, row in chosen.items()}
+            wanted: dict[Place, Part] = {place: (want, row[0]) for place, row in chosen.items()}
+            held = {place: self.matches.part_at(place, part) for place, part in wanted.items()}
+            changes = {place: value for place, value in held.items() if value is not None}
             if len(changes) == len(places) and self.matches.replay.gives(changes, self.edit.changes):
-                return Edit(EditKind.VALUE, places, changes, {place: (want, row[0]) for place, row in chosen.items()})
+                return Edit(EditKind.VALUE, places, changes, wanted)
         return None
 
     def _by_window(self) -> Account | None:
@@ -362,7 +361,7 @@ class Values(Attributes):
         return None
 
     def _addend(self, wanted: Part) -> Account | None:
-        target = self.matches.part(wanted, self.matches.value(self.place).shape)
+        target = self.matches.part_at(self.place, wanted)
         found = None if target is None else addend(self.matches, self.place, target)
         if found is None:
             return None
