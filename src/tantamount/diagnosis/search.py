@@ -336,18 +336,20 @@ def _promising(start: Start, some: Sequence[tuple[int, Edit, Class]], budget: Bu
 
 def _placed(start: Start, found: Sequence[_Candidate]) -> list[_Candidate]:
     """The candidates without those that make a factor good far above the place where the same factor makes something
-    nearby right: outputs become right wherever on its way a factor is made good, so that they do not say where."""
+    nearby right, and as many outputs: outputs become right wherever on its way a factor is made good, so that they do
+    not say where."""
     replay = start.matches.replay
     factors = [_factor(start.matches, one.edit) for one in found]
-    told: dict[float, set[Place]] = {}
-    for one, factor in zip(found, factors, strict=True):
-        if one.near and factor is not None:
-            told.setdefault(factor, set()).update(one.edit.places)
-    return [
-        one
-        for one, factor in zip(found, factors, strict=True)
-        if one.near or factor not in told or told[factor].isdisjoint(replay.below(one.edit.places))
-    ]
+    told = [(factor, one) for one, factor in zip(found, factors, strict=True) if one.near and factor is not None]
+
+    def is_below(one: _Candidate, factor: float | None) -> bool:
+        below = replay.below(one.edit.places)
+        return any(
+            factor == same and set(other.repaired) >= set(one.repaired) and not below.isdisjoint(other.edit.places)
+            for same, other in told
+        )
+
+    return [one for one, factor in zip(found, factors, strict=True) if one.near or not is_below(one, factor)]
 
 
 def _factor(matches: ValueMatches, edit: Edit) -> float | None:

@@ -303,13 +303,34 @@ class Values(Attributes):
             head = f"{self.impl(self.place)} takes {self._content((self.place[0], reads_))}"
             part = earlier.wanted[self.place]
             made_of = whole_reads(graph, graph.by_name[part[0]])
-            head += f" where {self.theirs(made_of[0]) if made_of else self.part(part)} is needed"
+            needed = self.theirs(made_of[0]) if made_of else self.part(part)
+            head += f" where {needed} is needed"
+            source = self._added_up(self.place)
+            if source is not None:
+                self.place = source
+                head = f"{self._content(source)} is added up over ranks where summands of {needed} are needed"
+                return self.made("operand", head, "", NO_HINT, part[0], part)
             return self.made("operand", head, "", self._instead(), part[0], part)
         needed = self._made_of(want, wanted)
         head = f"{self.impl(self.place)} reads {self._content(given)} where {needed} is needed"
         text = f"the specification's {self.spec(wanted[0])} reads {self._made_of(want)}"
         found = self.made("operand", head, text, self._instead(), wanted[0])
         return replace(found, sure=self.matches.aligned(given) is not None or self._grounded(given))
+
+    def _added_up(self, place: Place) -> Place | None:
+        """What is added up over ranks to be the value of a place; ``None`` if nothing is."""
+        added = False
+        for _ in range(self.matches.effort.bounds.repair_chain):
+            facts = self.matches.facts(place)
+            read = [one for one in self.matches.replay.operands[place] if one[0] == place[0]]
+            passes = facts.collective == "sum" or (
+                facts.layout and (not added or facts.moves == frozenset({"reshape"}))
+            )
+            if len(read) != 1 or not passes:
+                break
+            added = added or facts.collective == "sum"
+            place = read[0]
+        return place if added and self.node(place).op == "call" else None
 
     def _chosen(self, position: int, want: str) -> Edit | None:
         """The change of values where a wrong operand was chosen: of the first node above from which its elements only
