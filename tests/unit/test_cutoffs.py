@@ -82,6 +82,7 @@ ALLOWED: dict[str, str] = {
     "reduction/numbers.py: _PLAIN": MEANING,
     "reduction/numbers.py: _ROOTED": MEANING,
     "reduction/solve.py: ENOUGH": WAY,  # what is small enough is not made smaller
+    "refinement/one_piece.py: _AGREEING": DRAWN,
     "refinement/job.py: _SHARE": "how often what was proved so far is written down while time is limited",
     "rewriting/pieces.py: _ROUNDS": WAY,  # what has no common frontier by then is no candidate
     "rewriting/pieces.py: _TRIED": WAY,  # of equal values, another tensor would be the same rule

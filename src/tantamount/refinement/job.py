@@ -20,9 +20,9 @@ from tantamount.proof.assumptions import arithmetic_assumptions
 from tantamount.proof.cuts import Align, Candidates
 from tantamount.proof.inputs import Inputs
 from tantamount.proof.lemmas import InPieces, Open, prove_in_pieces
-from tantamount.proof.outputs import PARTLY
 from tantamount.proof.proof import nothing_of
 from tantamount.proof.simplified import prove_simplified
+from tantamount.refinement.reports import any_refuted, explained, still_open, unrefuted, with_more
 from tantamount.refinement.result import Refinement, accepted, limits_hit, statistics
 from tantamount.refinement.unstated import unless_draws_are_unstated
 from tantamount.verdict import Assumption, Counterexample, Mismatch, OutputReport, Relation, Verdict, worst
@@ -198,11 +198,11 @@ def _refine(state: _State, options: Options, doubtful: bool, known: Proof | None
     if not doubtful:  # what is wrong is told by values, mostly, which need none
         proof.relations()
         clock.lap("relation")
-    if _open(checked):
+    if still_open(checked):
         patience = proof.options.effort.bounds.doubtful_seconds if doubtful else None
         proof, checked = _not_proved(state, proof, checked, patience)
     state.know(proof, checked)
-    if not doubtful or not _open(checked):
+    if not doubtful or not still_open(checked):
         state.assumptions = proof.assumptions()
 
 
@@ -252,7 +252,7 @@ def _explained_by_values(state: _State, found: InPieces | None, options: Options
     known = {} if found is None else {relation.tensor: relation for relation in found.relations}
     state.at = "looking for the place"
     nothing = nothing_of(state.job, options, known)
-    mismatch, _ = find_mismatch(nothing, _open(searched.outputs), searched.plan)
+    mismatch, _ = find_mismatch(nothing, still_open(searched.outputs), searched.plan)
     state.clock.lap("localise")
     _keep_refuted(state, found or InPieces((), (), (), 0, ()), searched, mismatch)
 
@@ -272,7 +272,7 @@ def _not_proved(
     proof, searched = _with_effort(state, proof, checked)
     checked = searched.outputs
     state.know(proof, checked)
-    failing = _open(checked)
+    failing = still_open(checked)
     if failing:
         if patience is not None:
             state.assumptions = proof.assumptions()  # now: comparing forms may be cut off
@@ -281,7 +281,7 @@ def _not_proved(
         mismatch, reductions = find_mismatch(proof, failing, searched.plan, more, patience)
         state.clock.lap("localise")
         if len(failing) > 1:  # of one the mismatch says it
-            checked = tuple(_explained(output, reductions.get(output.name, "")) for output in checked)
+            checked = tuple(explained(output, reductions.get(output.name, "")) for output in checked)
         state.mismatch = mismatch
     return proof, checked
 
@@ -454,14 +454,14 @@ def _with_effort(state: _State, proof: Proof, before: tuple[OutputReport, ...]) 
         return cut
     reasons = {output.name: output.reason for output in before}
     more = _proved_with_effort(state, proof, reasons, searched.outputs, apart)
-    checked = tuple(_with_more(output, more.get(output.name), reasons) for output in searched.outputs)
+    checked = tuple(with_more(output, more.get(output.name), reasons) for output in searched.outputs)
     clock.lap("outputs")
-    rest, left = searched.rest, [output.name for output in _open(checked)]
+    rest, left = searched.rest, [output.name for output in still_open(checked)]
     if rest is not None and left:
         searched = _searched(state, proof, lambda: rest(left))
-        kept = {name for name in more if name in _unrefuted(searched.outputs, reasons)}
+        kept = {name for name in more if name in unrefuted(searched.outputs, reasons)}
         checked = tuple(
-            _with_more(output, more[output.name] if output.name in kept else None, reasons)
+            with_more(output, more[output.name] if output.name in kept else None, reasons)
             for output in searched.outputs
         )
     if proof.options.fold is None and proof.folded and _may_need_ranks(proof, checked):
@@ -469,13 +469,13 @@ def _with_effort(state: _State, proof: Proof, before: tuple[OutputReport, ...]) 
         apart = prove(proof.job, replace(proof.options, fold=False))
         again = apart.check()
         clock.lap("outputs")
-        if not _open(again):
+        if not still_open(again):
             apart.relations()
             clock.lap("relation")
             state.notes = ()
             return apart, Searched(again)
     ended = state.effort.since(hits, COMPARISON)
-    if not long and ended and _open(checked) and _may_need_cuts(proof, checked):
+    if not long and ended and still_open(checked) and _may_need_cuts(proof, checked):
         effort = state.effort
         try:
             with effort.watching(max(effort.bounds.multiplied_steps, _MORE * effort.steps)):
@@ -495,16 +495,12 @@ def _proved_with_cuts(state: _State, proof: Proof) -> tuple[Proof, Searched] | N
     cut = prove(proof.job, replace(proof.options, cut=True))
     again = cut.check(expand=False)
     state.clock.lap("outputs")
-    if _open(again):
+    if still_open(again):
         return None
     cut.relations()
     state.clock.lap("relation")
     state.notes = ()
     return cut, Searched(again)
-
-
-def _open(outputs: Sequence[OutputReport]) -> list[OutputReport]:
-    return [output for output in outputs if output.verdict is not Verdict.PROVED]
 
 
 def _may_need_cuts(proof: Proof, checked: Sequence[OutputReport]) -> bool:
@@ -549,12 +545,12 @@ def _proved_with_effort(
 ) -> dict[str, OutputReport]:
     """The outputs that no execution refuted, with products multiplied out; of those that are still open, why.
     ``apart``: cuts proved nothing: what each step leaves open is unlikely to be seen in the whole."""
-    names = _unrefuted(checked, reasons)
+    names = unrefuted(checked, reasons)
     if not names:
         return {}
     effort = state.effort
-    if not apart or _refuted(checked):
-        return {o.name: o for o in _multiplied_out(state, proof, names, refuted=_refuted(checked))}
+    if not apart or any_refuted(checked):
+        return {o.name: o for o in _multiplied_out(state, proof, names, refuted=any_refuted(checked))}
     found: list[OutputReport] = []
     try:
         with effort.watching(max(effort.bounds.multiplied_steps, _MORE * effort.steps)):
@@ -563,15 +559,6 @@ def _proved_with_effort(
     except Grown:
         effort.hit("multiplied_steps")
     return {o.name: o for o in found}
-
-
-def _unrefuted(checked: tuple[OutputReport, ...], reasons: Mapping[str, str | None]) -> list[str]:
-    """The outputs that are open and that no execution refuted."""
-    return [o.name for o in _open(checked) if o.verdict is not Verdict.REFUTED or o.reason == reasons[o.name]]
-
-
-def _refuted(outputs: Sequence[OutputReport]) -> bool:
-    return any(output.verdict is Verdict.REFUTED for output in outputs)
 
 
 def _multiplied_out(state: _State, proof: Proof, names: Sequence[str], *, refuted: bool) -> list[OutputReport]:
@@ -589,24 +576,6 @@ def _multiplied_out(state: _State, proof: Proof, names: Sequence[str], *, refute
     except Grown:
         effort.hit("refuted_effort" if many else "refuted_steps")
     return found
-
-
-def _with_more(output: OutputReport, again: OutputReport | None, reasons: Mapping[str, str | None]) -> OutputReport:
-    """The report on an output with what was found with more effort."""
-    if again is None or again.verdict is Verdict.PROVED:
-        return again or output
-    if PARTLY in (again.reason or ""):
-        return replace(again, notes=(*again.notes, *output.notes))
-    return replace(output, reason=again.reason) if output.reason == reasons[output.name] else output
-
-
-def _explained(output: OutputReport, reduction: str) -> OutputReport:
-    """The report with the reduction that is missing, if one is, in its reason."""
-    if not reduction:
-        return output
-    if output.verdict is Verdict.UNKNOWN:
-        return replace(output, reason=f"{output.name} = {output.expectation} was not proved: {reduction}")
-    return replace(output, reason=f"{output.reason}\n{reduction}")
 
 
 def _unheard(_: Refinement) -> None:
