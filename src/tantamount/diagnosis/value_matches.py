@@ -156,16 +156,13 @@ class ValueMatches:
 
     def times(self, place: Place) -> float:
         """The number of times that a part of a specification tensor is there in what a rank should have: 1, but among
-        the shares of a mean, as its own value or what it is computed from shows."""
-        if not self._may_be_share(place):
-            return 1.0
-        for one in (place, *self.replay.operands[place]):
-            factors = [round(factor, 6) for _, factor in self.multiples(self.value(one))]
-            if one == place or self._may_be_share(one):
-                shared = next((factor for factor in factors if factor in self.averaged), None)
-                if shared is not None:
-                    return shared
-        return 1.0
+        the shares of a mean, if what the rank has is no part as it is."""
+        shared = self._may_be_share(place) and self._has_shares and self.is_part(self.value(place)) is None
+        return self.averaged[place] if shared else 1.0
+
+    @cached_property
+    def _has_shares(self) -> bool:
+        return any(self.share(place) is not None for place in self.averaged if self.value(place).size > 1)
 
     def part_at(self, place: Place, part: Part, shape: tuple[int, ...] | None = None) -> Array | None:
         """The values that a place has that holds a part, or its share of it."""
@@ -195,14 +192,15 @@ class ValueMatches:
         return frozenset(name for name in found if name is not None)
 
     @cached_property
-    def averaged(self) -> frozenset[float]:
-        """The numbers of ranks over which something is averaged."""
-        return frozenset(float(n) for place in self._means for n in self._members(place))
-
-    def _members(self, place: Place) -> Iterator[int]:
-        partners = self.replay.partners.get(place, ())
-        if len(partners) > 1:
-            yield len(partners)
+    def averaged(self) -> Mapping[Place, float]:
+        """The numbers of ranks over which what is computed from a value is averaged below, one mean after the other."""
+        found: dict[Place, float] = {}
+        for place in reversed(self.replay.order if self._means else ()):
+            mine = float(len(self.replay.partners.get(place, (place,)))) if place in self._means else 1.0
+            times = mine * max((found.get(reader, 1.0) for reader in self.replay.readers.get(place, ())), default=1.0)
+            if times != 1.0:
+                found[place] = times
+        return found
 
     @cached_property
     def _means(self) -> frozenset[Place]:
@@ -237,10 +235,10 @@ class ValueMatches:
         if not self._may_be_share(place):
             return None
         multiples = self.multiples(self.value(place) if value is None else value)
-        return next((part for part, factor in multiples if round(factor, 6) in self.averaged), None)
+        return next((part for part, factor in multiples if round(factor, 6) == self.averaged[place]), None)
 
     def _may_be_share(self, place: Place) -> bool:
-        return bool(self.averaged) and place not in self._told and self._lost <= self.origin[place]
+        return place in self.averaged and place not in self._told and self._lost <= self.origin[place]
 
     @cached_property
     def matched(self) -> set[str]:
