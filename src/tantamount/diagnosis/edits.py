@@ -126,6 +126,7 @@ def literals(matches: ValueMatches, c: Class) -> Iterator[Edit]:
     numbers = [matches.number_at(c.first, slot) for slot in matches.slots(c.first)]
     if neutral and not (matches.facts(c.first).scale == 1 and 1 in numbers and matches.other_number(c.first)):
         return  # adds 0, multiplies by 1: the number is not there for its value
+    same_as = np.array_equal if matches.other_number(c.first) else close  # an epsilon does little
     for slot in matches.slots(c.first):
         values = {place: matches.number_at(place, slot) for place in c.places}
         for argument in dict.fromkeys(values.values()):
@@ -134,7 +135,7 @@ def literals(matches: ValueMatches, c: Class) -> Iterator[Edit]:
                 changes: dict[Place, Array] = {}
                 for place in same:
                     value = _with_number(matches, place, slot, number)
-                    if value is not None and not close(value, matches.value(place)):
+                    if value is not None and not same_as(value, matches.value(place)):
                         changes[place] = value
                 if changes:
                     for some in _subsets(matches, changes):
@@ -342,8 +343,7 @@ def _are_maxima(matches: ValueMatches, members: Sequence[Place]) -> bool:
 
 
 def _box(matches: ValueMatches, place: Place) -> Box:
-    """The positions of the specification's tensor that a value has, a dimension of the value each; none if that is not
-    known of all of them."""
+    """The positions of the specification's tensor that a value has, dimension by dimension; none where not known."""
     part, shape = matches.aligned(place), matches.value(place).shape
     whole = None if part is None else matches.replay.wanted(part[0])
     if part is None or part[1] is None or whole is None or whole.ndim != len(shape):
@@ -561,13 +561,13 @@ def _same_part(matches: ValueMatches, place: Place, whole: Array) -> tuple[Box |
 
 def _held_at(matches: ValueMatches, place: Place, part: Array) -> Array:
     """The values of a part as a place should hold them: a share of a mean is a multiple."""
-    return part if part.dtype.kind != "f" or (times := matches.times(place)) == 1.0 else np.asarray(part * times)
+    return part if part.dtype.kind != "f" else np.asarray(part * matches.times(place))
 
 
 def _changed(matches: ValueMatches, rows: Sequence[tuple[Place, str, Box | None, Array]]) -> Assigned:
-    held = {place: _held_at(matches, place, part) for place, _, _, part in rows}
-    changes = {place: value for place, value in held.items() if not close(value, matches.value(place))}
-    return {place: (name, box) for place, name, box, _ in rows}, changes
+    wanted: dict[Place, Part] = {place: (name, box) for place, name, box, _ in rows}
+    other = [(place, _held_at(matches, place, x)) for place, *_, x in rows if matches.aligned(place) != wanted[place]]
+    return wanted, {place: value for place, value in other if not close(value, matches.value(place))}
 
 
 def operands(matches: ValueMatches, c: Class) -> Iterator[Edit]:

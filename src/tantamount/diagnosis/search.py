@@ -321,7 +321,8 @@ def _promising(start: Start, some: Sequence[tuple[int, Edit, Class]], budget: Bu
             found += _followed(start, edit, c, number)
             continue
         gain = _gain(start, edit)
-        if gain < 0 and number in numbers and start.matches.other_number(edit.places[0]):
+        odd = edit.kind is EditKind.LITERAL and start.matches.other_number(edit.places[0])
+        if (gain < 0 and number in numbers and odd) or (gain == 0 and odd):  # what an epsilon does, hardly shows nearby
             gain, first = 0, first | {number}
         if gain > 0 or (gain == 0 and number in first):  # what helps may be further below
             gains.append((-gain, number, k))

@@ -375,11 +375,14 @@ class ValueMatches:
 
     def other_number(self, place: Place) -> bool:
         """True if a node computes with a number that the specification has nowhere in that operator, but others."""
-        if self.node(place).op != "call" or not self.facts(place).combination:
+        if self.node(place).op != "call":
             return False
-        target = self.node(place).target
-        known = {slot: self.literals(target, slot) for slot in self.slots(place)}
-        return any(some and self.number_at(place, slot) not in some for slot, some in known.items())
+        target, added = self.node(place).target, bool(self.facts(place).combination)
+        for slot in self.slots(place):
+            known, number = self.literals(target, slot), self.number_at(place, slot)
+            if known and number not in known and (added or isinstance(number, float)):  # no size, and no position
+                return True
+        return False
 
     def with_number(self, target: str, slot: Slot, number: float) -> list[str]:
         """The specification's calls of an operator that have a number there."""

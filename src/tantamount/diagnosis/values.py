@@ -57,6 +57,10 @@ class Values(Attributes):
             and not (self.matches.cuts(self.place) and (aligned[1] != wanted[1] or self.matches.cuts_whole(wanted[0])))
         ):
             return self._missing(aligned, wanted)
+        if aligned is not None and aligned == wanted:
+            head = f"{self.impl(self.place)} is not quite the specification's {self.part(wanted)}: a small number, an "
+            head += "epsilon maybe, is another one"
+            return replace(self.made("different", head, "", NO_HINT, wanted[0], wanted), sure=False)
         if aligned is not None:
             better = self._by_window()
             if better is not None:
