@@ -322,7 +322,7 @@ class Values(Attributes):
         return replace(found, sure=self.matches.aligned(given) is not None or self._grounded(given))
 
     def _added_up(self, place: Place) -> Place | None:
-        """What is added up over ranks to be the value of a place; ``None`` if nothing is."""
+        """The place of the summand that a sum over ranks makes the value of a place of; ``None`` if nothing does."""
         added = False
         for _ in range(self.matches.effort.bounds.repair_chain):
             facts = self.matches.facts(place)

@@ -289,7 +289,7 @@ class _Pieces:
 
     # -- a piece that is not proved
     def _expected(self, piece: Piece) -> dict[str, tuple[str, tuple[Placement, ...]]]:
-        """What a piece that is not proved should hand on: what one that is proved does, if it has the same
+        """The tensors that a piece which is not proved should hand on: what one that is proved does, if it has the same
         specification; else, in the order of both programs, parts of what later pieces read."""
         whole = piece.job.specification
         key, count = program_key(whole), len(piece.handed_on)
