@@ -68,6 +68,7 @@ def _explained(
     options: Options,
     refine: Callable[[Job], Refinement],
 ) -> OnFewer | None:
+    whole = planned(job, options)  # first: what is too large to be executed is not refuted by what is smaller
     meshes = [shortened(job, axes, options.effort, ranks) for ranks in _SHORT]
     meshes = [one for one in meshes if one.mesh.world_size <= MANY_RANKS]
     if not meshes:
@@ -75,7 +76,7 @@ def _explained(
     small, *others = meshes
     first = refine(small)
     wrong = {one.name: one for one in first.outputs if one.verdict is Verdict.REFUTED and one.name in open_}
-    if first.mismatch is None or not wrong or differing(planned(job, options), [*wrong]) != [*wrong]:
+    if first.mismatch is None or not wrong or differing(whole, [*wrong]) != [*wrong]:
         return None
     second = next((refine(other).mismatch for other in others if other.mesh != small.mesh), None)
     shorter = {axis: (n, m) for axis, n in job.mesh.axes.items() if n != (m := small.mesh.axes[axis])}

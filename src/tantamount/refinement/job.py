@@ -18,9 +18,9 @@ from tantamount.proof import Options, Progress, Proof, prove
 from tantamount.proof.cuts import Align, Candidates
 from tantamount.proof.inputs import Inputs
 from tantamount.proof.lemmas import InPieces, Open, prove_in_pieces
-from tantamount.proof.outputs import PARTLY
 from tantamount.proof.proof import nothing_of
 from tantamount.proof.simplified import prove_simplified
+from tantamount.refinement.reports import any_refuted, explained, still_open, unrefuted, with_more
 from tantamount.refinement.result import Refinement, limits_hit
 from tantamount.refinement.state import LONG, MANY_RANKS, SHARE, State
 from tantamount.refinement.unstated import unless_draws_are_unstated
@@ -188,18 +188,18 @@ def _refine(state: State, options: Options, doubtful: bool, known: Proof | None)
     except Grown:
         _explained_by_values(state, left[0].found if left else None, options)
         return
-    checked = tuple(map(state.unknown, job.outputs)) if doubtful else _checked(state, proof, expand=False)
+    checked = tuple(map(state.unknown, job.outputs)) if doubtful else _compared(state, proof)
     clock.lap("outputs")
     if not doubtful:  # what is wrong is told by values, mostly, which need none
         proof.relations()
         clock.lap("relation")
-    if many and _open(checked):
-        checked = _explained_on_fewer(state, checked, options)
-    if _open(checked) and state.mismatch is None:
+    if many and still_open(checked):
+        checked = _explained_on_fewer(state, proof, checked, options)
+    if still_open(checked) and state.mismatch is None:
         patience = proof.options.effort.bounds.doubtful_seconds if doubtful else None
         proof, checked = _not_proved(state, proof, checked, patience)
     state.know(proof, checked)
-    if not doubtful or not _open(checked):
+    if not doubtful or not still_open(checked):
         state.assumptions = proof.assumptions()
 
 
@@ -246,13 +246,16 @@ def _explained_by_values(state: State, found: InPieces | None, options: Options)
     known = {} if found is None else {relation.tensor: relation for relation in found.relations}
     state.at = "looking for the place"
     nothing = nothing_of(state.job, options, known)
-    mismatch, _ = find_mismatch(nothing, _open(searched.outputs), searched.plan)
+    mismatch, _ = find_mismatch(nothing, still_open(searched.outputs), searched.plan)
     state.clock.lap("localise")
     _keep_refuted(state, found or InPieces((), (), (), 0, ()), searched, mismatch)
 
 
-def _explained_on_fewer(state: State, checked: tuple[OutputReport, ...], options: Options) -> tuple[OutputReport, ...]:
-    """The reports on outputs, of a job of many ranks, once it is explained on a few of them, if it can be."""
+def _explained_on_fewer(
+    state: State, proof: Proof, checked: tuple[OutputReport, ...], options: Options
+) -> tuple[OutputReport, ...]:
+    """The reports on outputs, of a job of many ranks, once it is explained on a few of them, if it can be. What is not
+    refuted there is compared by forms, all of it."""
     from tantamount.refinement.fewer_ranks import on_fewer_ranks
 
     state.at = "looking at fewer ranks"
@@ -262,7 +265,10 @@ def _explained_on_fewer(state: State, checked: tuple[OutputReport, ...], options
     if found is None:
         return checked
     state.counterexample, state.notes, state.mismatch = found.counterexample, found.notes, found.mismatch
-    return found.outputs
+    left = [one.name for one in found.outputs if one.verdict is Verdict.UNKNOWN]
+    more = {one.name: one for one in _checked(state, proof, expand=False, only=left)} if left else {}
+    state.clock.lap("outputs")
+    return tuple(more.get(one.name, one) for one in found.outputs)
 
 
 def _keep_refuted(state: State, found: InPieces, searched: Searched, mismatch: Mismatch | None) -> None:
@@ -280,7 +286,7 @@ def _not_proved(
     proof, searched = _with_effort(state, proof, checked)
     checked = searched.outputs
     state.know(proof, checked)
-    failing = _open(checked)
+    failing = still_open(checked)
     if failing:
         if patience is not None:
             state.assumptions = proof.assumptions()  # now: comparing forms may be cut off
@@ -289,9 +295,20 @@ def _not_proved(
         mismatch, reductions = find_mismatch(proof, failing, searched.plan, more, patience)
         state.clock.lap("localise")
         if len(failing) > 1:  # of one the mismatch says it
-            checked = tuple(_explained(output, reductions.get(output.name, "")) for output in checked)
+            checked = tuple(explained(output, reductions.get(output.name, "")) for output in checked)
         state.mismatch = mismatch
     return proof, checked
+
+
+def _compared(state: State, proof: Proof) -> tuple[OutputReport, ...]:
+    """A report for every output, by forms as they are. Equal ones are seen to be at once: where comparing takes as much
+    as computing them did nothing is known, and values are looked at first."""
+    effort = state.effort
+    try:
+        with effort.watching(max(effort.bounds.refuted_effort * effort.steps, effort.bounds.refuted_steps)):
+            return _checked(state, proof, expand=False)
+    except Grown:
+        return tuple(map(state.unknown, state.job.outputs))
 
 
 def _checked(
@@ -329,14 +346,14 @@ def _with_effort(state: State, proof: Proof, before: tuple[OutputReport, ...]) -
         return cut
     reasons = {output.name: output.reason for output in before}
     more = _proved_with_effort(state, proof, reasons, searched.outputs, apart)
-    checked = tuple(_with_more(output, more.get(output.name), reasons) for output in searched.outputs)
+    checked = tuple(with_more(output, more.get(output.name), reasons) for output in searched.outputs)
     clock.lap("outputs")
-    rest, left = searched.rest, [output.name for output in _open(checked)]
+    rest, left = searched.rest, [output.name for output in still_open(checked)]
     if rest is not None and left:
         searched = _searched(state, proof, lambda: rest(left))
-        kept = {name for name in more if name in _unrefuted(searched.outputs, reasons)}
+        kept = {name for name in more if name in unrefuted(searched.outputs, reasons)}
         checked = tuple(
-            _with_more(output, more[output.name] if output.name in kept else None, reasons)
+            with_more(output, more[output.name] if output.name in kept else None, reasons)
             for output in searched.outputs
         )
     if proof.options.fold is None and proof.folded and _may_need_ranks(proof, checked):
@@ -344,13 +361,13 @@ def _with_effort(state: State, proof: Proof, before: tuple[OutputReport, ...]) -
         apart = prove(proof.job, replace(proof.options, fold=False))
         again = apart.check()
         clock.lap("outputs")
-        if not _open(again):
+        if not still_open(again):
             apart.relations()
             clock.lap("relation")
             state.notes = ()
             return apart, Searched(again)
     ended = state.effort.since(hits, COMPARISON)
-    if not long and ended and _open(checked) and _may_need_cuts(proof, checked):
+    if not long and ended and still_open(checked) and _may_need_cuts(proof, checked):
         effort = state.effort
         try:
             with effort.watching(max(effort.bounds.multiplied_steps, _MORE * effort.steps)):
@@ -370,16 +387,12 @@ def _proved_with_cuts(state: State, proof: Proof) -> tuple[Proof, Searched] | No
     cut = prove(proof.job, replace(proof.options, cut=True))
     again = cut.check(expand=False)
     state.clock.lap("outputs")
-    if _open(again):
+    if still_open(again):
         return None
     cut.relations()
     state.clock.lap("relation")
     state.notes = ()
     return cut, Searched(again)
-
-
-def _open(outputs: Sequence[OutputReport]) -> list[OutputReport]:
-    return [output for output in outputs if output.verdict is not Verdict.PROVED]
 
 
 def _may_need_cuts(proof: Proof, checked: Sequence[OutputReport]) -> bool:
@@ -424,12 +437,12 @@ def _proved_with_effort(
 ) -> dict[str, OutputReport]:
     """The outputs that no execution refuted, with products multiplied out; of those that are still open, why.
     ``apart``: cuts proved nothing: what each step leaves open is unlikely to be seen in the whole."""
-    names = _unrefuted(checked, reasons)
+    names = unrefuted(checked, reasons)
     if not names:
         return {}
     effort = state.effort
-    if not apart or _refuted(checked):
-        return {o.name: o for o in _multiplied_out(state, proof, names, refuted=_refuted(checked))}
+    if not apart or any_refuted(checked):
+        return {o.name: o for o in _multiplied_out(state, proof, names, refuted=any_refuted(checked))}
     found: list[OutputReport] = []
     try:
         with effort.watching(max(effort.bounds.multiplied_steps, _MORE * effort.steps)):
@@ -442,7 +455,7 @@ def _proved_with_effort(
 
 def _unrefuted(checked: tuple[OutputReport, ...], reasons: Mapping[str, str | None]) -> list[str]:
     """The outputs that are open and that no execution refuted."""
-    return [o.name for o in _open(checked) if o.verdict is not Verdict.REFUTED or o.reason == reasons[o.name]]
+    return [o.name for o in still_open(checked) if o.verdict is not Verdict.REFUTED or o.reason == reasons[o.name]]
 
 
 def _refuted(outputs: Sequence[OutputReport]) -> bool:
@@ -464,24 +477,6 @@ def _multiplied_out(state: State, proof: Proof, names: Sequence[str], *, refuted
     except Grown:
         effort.hit("refuted_effort" if many else "refuted_steps")
     return found
-
-
-def _with_more(output: OutputReport, again: OutputReport | None, reasons: Mapping[str, str | None]) -> OutputReport:
-    """The report on an output with what was found with more effort."""
-    if again is None or again.verdict is Verdict.PROVED:
-        return again or output
-    if PARTLY in (again.reason or ""):
-        return replace(again, notes=(*again.notes, *output.notes))
-    return replace(output, reason=again.reason) if output.reason == reasons[output.name] else output
-
-
-def _explained(output: OutputReport, reduction: str) -> OutputReport:
-    """The report with the reduction that is missing, if one is, in its reason."""
-    if not reduction:
-        return output
-    if output.verdict is Verdict.UNKNOWN:
-        return replace(output, reason=f"{output.name} = {output.expectation} was not proved: {reduction}")
-    return replace(output, reason=f"{output.reason}\n{reduction}")
 
 
 def _unheard(_: Refinement) -> None:
