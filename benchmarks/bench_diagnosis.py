@@ -47,7 +47,7 @@ from typing import Any
 
 from mistaken_programs import FAMILIES, Case, program_in, read_cases, write_cases
 
-from tantamount.diagnosis import localise
+from tantamount.diagnosis import hints, localise
 from tantamount.diagnosis.edits import Edit, EditKind
 from tantamount.diagnosis.hints import Hint, followed
 from tantamount.diagnosis.kinds import KINDS
@@ -116,7 +116,9 @@ class _Heard:
         self.headline = ""
         self.hint: tuple[Job, Hint] | None = None
         self._account, self._proved_with = localise.account, localise.proved_with
+        self._proved_in_pieces_with = hints.proved_in_pieces_with
         localise.account, localise.proved_with = self.account, self.proved_with  # type: ignore[assignment]
+        hints.proved_in_pieces_with = self.proved_in_pieces_with  # type: ignore[assignment]
         for name in _ATTEMPTS:
             setattr(Values, name, self._noting(name, getattr(Values, name)))
 
@@ -140,6 +142,10 @@ class _Heard:
     def proved_with(self, job: Job, hint: Hint, *more: Any) -> bool:
         self.hint = (job, hint)
         return self._proved_with(job, hint, *more)
+
+    def proved_in_pieces_with(self, job: Job, hint: Hint, *more: Any, **others: Any) -> bool:
+        self.hint = (job, hint)
+        return self._proved_in_pieces_with(job, hint, *more, **others)
 
     def forget(self) -> None:
         self.decided, self.headline, self.hint = [], "", None

@@ -103,6 +103,11 @@ SERIES = (
         tuple((n, layers(20, tp=8, dp=n // 8)) for n in (8, 64, 512, 4096, 8192)),
         0.1,
     ),
+    Series(
+        "ranks, training step (tp 8 x dp, 2 layers)",
+        tuple((n, step(layers=2, tp=8, dp=n // 8)) for n in (8, 64, 512, 4096, 8192)),
+        0.1,
+    ),
     Series("ranks (tp, 20 layers)", tuple((n, layers(20, tp=n)) for n in (2, 8, 64, 512)), 0.1),
     Series("width (20 layers)", tuple((n, layers(20, width=n)) for n in (64, 256, 1024, 8192)), 0.05),
     Series("microbatches (4 layers)", tuple((n, step(layers=4, mb=n)) for n in (2, 4, 8, 16, 32, 64)), 0.3),

@@ -42,7 +42,7 @@ TWINS = {
         "output",
     ),
     "ring_attention": ("self.attend(q, k, v)", "not the specification's _softmax", "output", None),
-    "context_parallel": ("torch.arange(x.shape[1]) + first", "add_1", "output", None),
+    "context_parallel": ("torch.arange(x.shape[1]) + first", "arange[2:4] is needed", "output", None),
     "causal_context_parallel": (
         "is_causal=True",
         "slices 6, 7 along dimension 2 of the specification's q where 2, 3 are needed",

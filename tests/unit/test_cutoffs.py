@@ -82,7 +82,7 @@ ALLOWED: dict[str, str] = {
     "reduction/numbers.py: _PLAIN": MEANING,
     "reduction/numbers.py: _ROOTED": MEANING,
     "reduction/solve.py: ENOUGH": WAY,  # what is small enough is not made smaller
-    "refinement/job.py: _SHARE": "how often what was proved so far is written down while time is limited",
+    "refinement/state.py: SHARE": "how often what was proved so far is written down while time is limited",
     "rewriting/pieces.py: _ROUNDS": WAY,  # what has no common frontier by then is no candidate
     "rewriting/pieces.py: _TRIED": WAY,  # of equal values, another tensor would be the same rule
     "rewriting/trials.py: _WRITTEN": DRAWN,
@@ -175,7 +175,7 @@ ALLOWED: dict[str, str] = {
     "ops/record.py: _MAX_TERMS": FACTS,
     "plan/counts.py: _LONGEST": "how many parts are told as one block: which way a plan is written",
     "plan/mutants.py: _PATIENCE": DRAWN,
-    "plan/prove.py: _LONG": WAY,
+    "reduction/meshes.py: LONG": WAY,  # of meshes; what cannot be made short is looked at as it is
     "plan/prove.py: _BRIEF": WAY,
     "plan/prove.py: _CONTROL": "what is refuted at small sizes is refuted there, whatever more this would show",
     "plan/prove.py: _AT_ONCE": WAY,

@@ -271,6 +271,8 @@ class Definedness(Symbolic):
                     left.append(term)
                     continue
                 here: Polynomial = (Term(body(store, term), 1),)
+                if not is_boolean(store, here):
+                    here = add(store, ONE, scale(comparisons.compare(store, "equal", here, ZERO, box), -1))
                 elsewhere = multiply(store, add(store, ONE, scale(here, -1)), truth, box)
                 truth = add(store, here, elsewhere, box=box) if known else elsewhere
             return truth, normal(store, relabelled(store, tuple(left), kinds.ALL_SOFT), box)
@@ -333,7 +335,7 @@ class Definedness(Symbolic):
 
     def equal(self, x: Form, y: Form) -> Form:
         plain = self._plain.equal(x, y)
-        if x == y:  # but an infinity of either sign may be of one in x and of the other in y
+        if x == y and x.undefined == y.undefined:  # an infinity of either sign may be of one in x, of the other in y
             return self._told(plain, x, lambda values: kinds.NAN not in values if len(values) == 1 else None)
         for one, other in ((x, y), (y, x)):
             for sign, name in ((1, kinds.MINUS), (-1, kinds.PLUS)):

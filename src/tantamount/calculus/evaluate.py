@@ -30,7 +30,7 @@ Positions = NDArray[np.int64]
 Environment = Mapping[int, Positions]  # variable -> its values; all arrays broadcast together
 
 _NOT_GIVEN = ("prime", "infinity", "table")  # kinds of leaves whose values no execution draws
-_BITWISE = ("bitwise_and", "bitwise_or", "bitwise_xor")
+_BITWISE = ("gcd", "bitwise_and", "bitwise_or", "bitwise_xor")
 
 
 def evaluate(store: Store, form: Form, leaves: Mapping[Any, NDArray[Any]]) -> Array:

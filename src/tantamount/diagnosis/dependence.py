@@ -19,6 +19,7 @@ from tantamount.diagnosis.classes import Class, Origin
 from tantamount.diagnosis.locate import reads
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import ValueMatches
+from tantamount.semantics.reference import Array
 
 __all__ = ["NOBODY", "Dependence", "dependence"]
 
@@ -87,7 +88,7 @@ def dependence(matches: ValueMatches, right: Sequence[str]) -> Dependence:
             matches.effort.hit("repair_suspects")
             suspects.clear()
             break
-        changes = {place: v + np.cos(np.arange(v.size)).reshape(v.shape) for place, v in values.items()}
+        changes = {place: _moved(value) for place, value in values.items()}
         affected = replay.affected(changes, [matches.output, *right])
         if matches.output not in affected:
             aside += line
@@ -109,6 +110,12 @@ def dependence(matches: ValueMatches, right: Sequence[str]) -> Dependence:
         if factor != 1.0:
             factors[factor] = factors.get(factor, matches.origin[place]) & matches.origin[place]
     return Dependence(tuple(suspects), frozenset(good), factors, frozenset(aside))
+
+
+def _moved(value: Array) -> Array:
+    """Other values, which are as large: outputs that are made of them are not the same but for rounding."""
+    size = max(1.0, float(np.abs(value[np.isfinite(value)]).max(initial=0.0)))
+    return np.asarray(value + size * np.cos(np.arange(value.size)).reshape(value.shape))
 
 
 def _line(matches: ValueMatches, place: Place) -> tuple[Place, ...]:

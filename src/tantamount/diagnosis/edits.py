@@ -126,6 +126,7 @@ def literals(matches: ValueMatches, c: Class) -> Iterator[Edit]:
     numbers = [matches.number_at(c.first, slot) for slot in matches.slots(c.first)]
     if neutral and not (matches.facts(c.first).scale == 1 and 1 in numbers and matches.other_number(c.first)):
         return  # adds 0, multiplies by 1: the number is not there for its value
+    same_as = np.array_equal if matches.other_number(c.first) else close  # an epsilon does little
     for slot in matches.slots(c.first):
         values = {place: matches.number_at(place, slot) for place in c.places}
         for argument in dict.fromkeys(values.values()):
@@ -134,7 +135,7 @@ def literals(matches: ValueMatches, c: Class) -> Iterator[Edit]:
                 changes: dict[Place, Array] = {}
                 for place in same:
                     value = _with_number(matches, place, slot, number)
-                    if value is not None and not close(value, matches.value(place)):
+                    if value is not None and not same_as(value, matches.value(place)):
                         changes[place] = value
                 if changes:
                     for some in _subsets(matches, changes):
@@ -319,7 +320,7 @@ def _reduced(matches: ValueMatches, c: Class, kind: EditKind, reduction: Callabl
             if summable(values):
                 total = np.asarray(reduction(np.stack(values), axis=0))
                 known = matches.is_part(total) is not None or matches.share(members[0], total) is not None
-                known = known or (kind is EditKind.MAXIMUM and _is_maximum(matches, members[0]))
+                known = known or (kind is EditKind.MAXIMUM and _are_maxima(matches, members))
                 if known and kind is EditKind.MAXIMUM:  # one rank may have them all
                     changes |= dict.fromkeys(members, total)
                 elif known and not any(close(total, v) for v in values):
@@ -328,17 +329,39 @@ def _reduced(matches: ValueMatches, c: Class, kind: EditKind, reduction: Callabl
             yield Edit(kind, tuple(changes), changes, axis=axis)
 
 
-def _is_maximum(matches: ValueMatches, place: Place) -> bool:
-    """True if a value is the maximum along a dimension of something that is read there, also if that is one of several
-    results."""
-    if matches.facts(place).reduction == "max":
-        return True
-    mine = matches.value(place).reshape(-1)
-    if matches.node(place).target != "getitem":
-        return False
-    read = [matches.value(one) for one in reads(matches, place)]
-    several = (np.max(x, axis=k).reshape(-1) for x in read if x.size > mine.size for k in range(x.ndim))
-    return any(np.array_equal(one, mine) for one in several)
+def _are_maxima(matches: ValueMatches, members: Sequence[Place]) -> bool:
+    """True if values are the maxima along dimensions of what is read there, also if each is one of several results, and
+    these may be shares of one tensor. Maxima over blocks of other rows have none in common: ranks that hold other
+    queries need not agree in a maximum."""
+    for k in range(len(reads(matches, members[0]))):
+        read = [above[k] if len(above := reads(matches, place)) > k else place for place in members]
+        reduced = _reduced_dimensions(matches, members[0], read[0])
+        rows = {tuple(one for d, one in enumerate(_box(matches, place)) if d not in reduced) for place in read}
+        if reduced and len(rows) == 1:
+            return True
+    return False
+
+
+def _box(matches: ValueMatches, place: Place) -> Box:
+    """The positions of the specification's tensor that a value has, dimension by dimension; none where not known."""
+    part, shape = matches.aligned(place), matches.value(place).shape
+    whole = None if part is None else matches.replay.wanted(part[0])
+    if part is None or part[1] is None or whole is None or whole.ndim != len(shape):
+        return ()
+    full = [d for d, n in enumerate(whole.shape) if n != 1]  # the others need not be in the box
+    if len(part[1]) == whole.ndim:
+        return part[1]
+    boxes = dict(zip(full, part[1], strict=True))
+    return tuple(boxes.get(d, (0, 1)) for d in range(whole.ndim))
+
+
+def _reduced_dimensions(matches: ValueMatches, place: Place, read: Place) -> set[int]:
+    """The dimensions along which a value may be the maximum of what is ``read`` there; none if it is none."""
+    mine, x = matches.value(place).reshape(-1), matches.value(read)
+    if not mine.size < x.size:
+        return set()
+    picked = matches.node(place).target == "getitem" or matches.facts(place).reduction == "max"
+    return {k for k in range(x.ndim) if picked and np.array_equal(np.max(x, axis=k).reshape(-1), mine)}
 
 
 def scaled(matches: ValueMatches, c: Class) -> Iterator[Edit]:
@@ -536,9 +559,15 @@ def _same_part(matches: ValueMatches, place: Place, whole: Array) -> tuple[Box |
     return part[1], cut(whole, part[1]).reshape(matches.value(place).shape)
 
 
+def _held_at(matches: ValueMatches, place: Place, part: Array) -> Array:
+    """The values of a part as a place should hold them: a share of a mean is a multiple."""
+    return part if part.dtype.kind != "f" else np.asarray(part * matches.times(place))
+
+
 def _changed(matches: ValueMatches, rows: Sequence[tuple[Place, str, Box | None, Array]]) -> Assigned:
-    changes = {place: part for place, _, _, part in rows if not close(part, matches.value(place))}
-    return {place: (name, box) for place, name, box, _ in rows}, changes
+    wanted: dict[Place, Part] = {place: (name, box) for place, name, box, _ in rows}
+    other = [(place, _held_at(matches, place, x)) for place, *_, x in rows if matches.aligned(place) != wanted[place]]
+    return wanted, {place: value for place, value in other if not close(value, matches.value(place))}
 
 
 def operands(matches: ValueMatches, c: Class) -> Iterator[Edit]:
@@ -552,8 +581,8 @@ def operands(matches: ValueMatches, c: Class) -> Iterator[Edit]:
         for rows in layouts(matches, sources, whole):
             changes: dict[Place, Array] = {}
             wanted: dict[Place, Part] = {}
-            for place, row in zip(c.places, rows, strict=True):
-                value = None if row is None else _recomputed(matches, place, k, row[1])
+            for place, source, row in zip(c.places, sources, rows, strict=True):
+                value = None if row is None else _recomputed(matches, place, k, _held_at(matches, source, row[1]))
                 if row is not None and value is not None and not close(value, matches.value(place)):
                     changes[place] = value
                     wanted[place] = (part[0], row[0])

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from tantamount.correspond.alignment import align
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import Slot, argument_at, renamed, with_number
-from tantamount.effort import Stopped, within
+from tantamount.effort import Grown, Stopped, within
 from tantamount.errors import TantamountError, Unsupported
 from tantamount.ir.graph import Argument, Graph, Node, Ref, references
 from tantamount.ir.job import Job
@@ -24,7 +24,7 @@ from tantamount.proof.simplified import prove_simplified
 from tantamount.verdict import OutputReport, Verdict
 
 __all__ = [
-    "NO_HINT", "Hint", "Line", "Lines", "added", "applying", "call", "cut_at", "followed", "like", "named_so",
+    "NO_HINT", "Hint", "Line", "Lines", "added", "applying", "as_on", "call", "cut_at", "followed", "like", "named_so",
     "other_number", "passed_on", "proved_in_pieces_with", "proved_with", "put", "reading", "reduced", "shared",
     "summed",
 ]  # fmt: skip
@@ -93,7 +93,15 @@ def _proved(job: Job, options: Options, only: Collection[str], before: Proof) ->
     pieces = prove_simplified(job, options) or prove_in_pieces(job, options)
     if pieces is not None:
         return _all(pieces.outputs, only)
-    proof = prove(job, options, before if before.cuts is None else None)
+    if before.cuts is None:  # where forms of the wrong program stand in the way, it is proved anew
+        proof = prove(job, options, before)
+        try:
+            with options.effort.watching(options.effort.bounds.refuted_steps):
+                if _all(proof.check(expand=False, only=only), only):
+                    return True
+        except Grown:
+            pass
+    proof = prove(job, options)
     if _all(proof.check(expand=False, only=only), only) or _all(proof.check(only=only), only):
         return True
     apart = options.fold is None and proof.folded  # rank by rank, as a job is proved where that is needed
@@ -187,6 +195,11 @@ def passed_on(name: str) -> Line:
 def put(other: Node) -> Line:
     """Another node under the same name."""
     return lambda job, graph, node: (replace(other, type=None),)
+
+
+def as_on(rank: int) -> Line:
+    """The node as another rank of the same job has it."""
+    return lambda job, graph, node: (replace(job.implementation[rank].by_name[node.name], type=None),)
 
 
 def like(theirs: Node) -> Line:

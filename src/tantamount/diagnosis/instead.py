@@ -12,7 +12,7 @@ from itertools import islice, permutations
 from tantamount.correspond.values import close
 from tantamount.diagnosis.blocks import Span, span
 from tantamount.diagnosis.edits import Edit, EditKind
-from tantamount.diagnosis.hints import NO_HINT, Hint, Line, cut_at, passed_on, reading
+from tantamount.diagnosis.hints import NO_HINT, Hint, Line, as_on, cut_at, passed_on, reading
 from tantamount.diagnosis.locate import whole_reads
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import ValueMatches, renamed
@@ -86,7 +86,24 @@ def _positions(matches: ValueMatches, edit: Edit, job: Job) -> Iterator[tuple[st
     if len(found) == 1:
         ((old, new),) = found
         along = f" along dimension {new.dim}"
-        yield f"{new.low}:{new.high} instead of {old.low}:{old.high}{along} in {edit.places[0][1]}", cut_at(*new)
+        line = _as_elsewhere(matches, edit) or cut_at(*new)
+        yield f"{new.low}:{new.high} instead of {old.low}:{old.high}{along} in {edit.places[0][1]}", line
+
+
+def _as_elsewhere(matches: ValueMatches, edit: Edit) -> Line | None:
+    """The node as another rank has it, if it gives there what an edit says: then ranks run one program, as they did
+    before; ``None`` if no rank has it."""
+    ranks_, name = {rank for rank, _ in edit.places}, edit.places[0][1]
+    for rank, graph in enumerate(matches.job.implementation):
+        other = graph.by_name.get(name) if rank not in ranks_ else None
+        if other is None or any(matches.node(place).target != other.target for place in edit.places):
+            continue
+        values = [_computed(matches, place, other) for place in edit.places]
+        right = zip(edit.places, values, strict=True)
+        if all(value is not None and close(value, edit.changes[place]) for place, value in right):
+            return as_on(rank)
+        return None
+    return None
 
 
 def _operand(matches: ValueMatches, edit: Edit) -> Iterator[tuple[str, Line]]:

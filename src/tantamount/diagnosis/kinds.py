@@ -76,7 +76,7 @@ def _same_parts(matches: ValueMatches, edit: Edit) -> Edit | None:
     """The same parts in the same places, on another input."""
     changes: dict[Place, Array] = {}
     for place in edit.places:
-        value = matches.part(edit.wanted[place], matches.value(place).shape)
+        value = matches.part_at(place, edit.wanted[place])
         if value is None:
             return None
         changes[place] = value

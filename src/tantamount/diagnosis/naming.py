@@ -84,19 +84,17 @@ class Names:
         if box is None or whole is None:
             return name
         shape = whole.shape if len(whole.shape) == len(box) else tuple(n for n in whole.shape if n != 1)
-        box, shape = self._at_size(part[0], box, shape)
-        texts = [":" if (low, high) == (0, n) else f"{low}:{high}" for (low, high), n in zip(box, shape, strict=True)]
+        sizes = zip(box, shape, self._sizes_in_job(part[0], shape), strict=True)
+        texts = [_positions(span, n, m) for span, n, m in sizes]
         while texts and texts[-1] == ":":
             texts.pop()
         return f"{name}[{', '.join(texts)}]" if texts else name
 
-    def _at_size(self, name: str, box: Box, shape: tuple[int, ...]) -> tuple[Box, tuple[int, ...]]:
-        """A box of a tensor at the sizes that it has in the job itself, where it is as large a part."""
+    def _sizes_in_job(self, name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The sizes of a tensor in the job itself, where it has as many dimensions."""
         type_ = self.job.specification.by_name[name].type
         real = () if type_ is None else tuple(n for n in type_.shape if n != 1 or len(shape) == len(type_.shape))
-        if len(real) != len(shape) or any(x * m % n for span, m, n in zip(box, real, shape, strict=True) for x in span):
-            return box, shape
-        return tuple((a * m // n, b * m // n) for (a, b), m, n in zip(box, real, shape, strict=True)), real
+        return real if len(real) == len(shape) else shape
 
     def number_in_job(self, slot: Slot, number: float) -> float | None:
         """A number that is needed at the place, as it is in the job itself; ``None`` where that is not known."""
@@ -133,7 +131,8 @@ class Names:
 
     def counterpart(self) -> str:
         """The specification's tensor that the changed value is, or the nearest by operator."""
-        found = self.matches.is_part(self.edit.changes[self.place])
+        changed = self.edit.changes[self.place]
+        found = self.matches.is_part(changed) or self.matches.share(self.place, changed)
         if found is not None:
             return found[0]
         nodes = [n for n in self.matches.job.specification.nodes if n.target == self.node(self.place).target]
@@ -260,6 +259,14 @@ class Names:
         held = value if box is None else cut(value, box)
         parts = [p for p, f in self.matches.multiples(held) if p[0] in known and p[1] is not None and abs(f - 1) < 1e-6]
         return self.part(parts[-1]) if parts else own
+
+
+def _positions(span: tuple[int, int], size: int, real: int) -> str:
+    """The positions of a span, as large a part of the ``real`` size as it is of ``size``: ``8:16``, or ``...`` where
+    that is no number of positions."""
+    if span == (0, size):
+        return ":"
+    return "..." if any(x * real % size for x in span) else ":".join(str(x * real // size) for x in span)
 
 
 def _once(text: str) -> str:

@@ -300,7 +300,8 @@ def _enough(start: Start, found: Sequence[_Candidate]) -> bool:
 
 def _lands(matches: ValueMatches, edit: Edit) -> bool:
     """True if a change makes a tensor of the specification that the implementation lacks."""
-    parts = (matches.is_part(value) for value in edit.changes.values() if value.size > 1)
+    values = [(place, value) for place, value in edit.changes.items() if value.size > 1]
+    parts = (edit.wanted.get(place) if edit.replaces else matches.is_part(value) for place, value in values)
     return any(part is not None and part[0] not in matches.matched for part in parts)
 
 
@@ -311,6 +312,7 @@ def _promising(start: Start, some: Sequence[tuple[int, Edit, Class]], budget: Bu
     # of an output that is a multiple of what it should be, what is near a wrong number may seem right by chance
     numbers = {one for one in start.location.scalings if start.matches.ratios}
     gains: list[tuple[int, int, int]] = []
+    joined: list[tuple[int, int, int]] = []  # parts of a buffer in other orders: each is a tensor, in a wrong place
     found: list[_Candidate] = []
     for k, (number, edit, c) in enumerate(some):
         if budget.spent(effort, start.matches):
@@ -319,11 +321,15 @@ def _promising(start: Start, some: Sequence[tuple[int, Edit, Class]], budget: Bu
             found += _followed(start, edit, c, number)
             continue
         gain = _gain(start, edit)
-        if gain < 0 and number in numbers and start.matches.other_number(edit.places[0]):
+        odd = edit.kind is EditKind.LITERAL and start.matches.other_number(edit.places[0])
+        if (gain < 0 and number in numbers and odd) or (gain == 0 and odd):  # what an epsilon does, hardly shows nearby
             gain, first = 0, first | {number}
         if gain > 0 or (gain == 0 and number in first):  # what helps may be further below
             gains.append((-gain, number, k))
-    for here in ([one for one in sorted(gains) if one[0]], [one for one in gains if not one[0]]):
+        elif edit.kind is EditKind.ORDER and "concat" in start.matches.facts(edit.places[0]).moves:
+            moved = sum(at != j for at, j in enumerate(edit.order))
+            joined.append((moved if edit.order != tuple(range(len(edit.order)))[::-1] else 0, number, k))
+    for here in ([one for one in sorted(gains) if one[0]], [one for one in gains if not one[0]], sorted(joined)):
         for gain, number, k in effort.first("repair_promising", here):
             found += [replace(one, near=gain < 0) for one in _followed(start, some[k][1], some[k][2], number)]
     return found
@@ -331,18 +337,20 @@ def _promising(start: Start, some: Sequence[tuple[int, Edit, Class]], budget: Bu
 
 def _placed(start: Start, found: Sequence[_Candidate]) -> list[_Candidate]:
     """The candidates without those that make a factor good far above the place where the same factor makes something
-    nearby right: outputs become right wherever on its way a factor is made good, so that they do not say where."""
+    nearby right, and as many outputs: outputs become right wherever on its way a factor is made good, so that they do
+    not say where."""
     replay = start.matches.replay
     factors = [_factor(start.matches, one.edit) for one in found]
-    told: dict[float, set[Place]] = {}
-    for one, factor in zip(found, factors, strict=True):
-        if one.near and factor is not None:
-            told.setdefault(factor, set()).update(one.edit.places)
-    return [
-        one
-        for one, factor in zip(found, factors, strict=True)
-        if one.near or factor not in told or told[factor].isdisjoint(replay.below(one.edit.places))
-    ]
+    told = [(factor, one) for one, factor in zip(found, factors, strict=True) if one.near and factor is not None]
+
+    def is_below(one: _Candidate, factor: float | None) -> bool:
+        below = replay.below(one.edit.places)
+        return any(
+            factor == same and set(other.repaired) >= set(one.repaired) and not below.isdisjoint(other.edit.places)
+            for same, other in told
+        )
+
+    return [one for one, factor in zip(found, factors, strict=True) if one.near or not is_below(one, factor)]
 
 
 def _factor(matches: ValueMatches, edit: Edit) -> float | None:
@@ -467,7 +475,7 @@ def _of_the_operand(start: Start, best: _Candidate, position: int) -> _Candidate
     for place in best.edit.places:
         sent = matches.replay.messages.sent.get(place)  # what another rank sends is what is received
         given = sent or (place[0], list(references(matches.node(place)))[position])
-        part = matches.part(best.edit.wanted[place], matches.value(given).shape)
+        part = matches.part_at(given, best.edit.wanted[place])
         if part is None or matches.node(given).op != "call" or given not in matches.class_of:
             return None
         changes[given], wanted[given] = part, best.edit.wanted[place]

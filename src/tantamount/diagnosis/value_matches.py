@@ -144,10 +144,30 @@ class ValueMatches:
         return next((part for part, factor in self.multiples(value) if abs(factor - 1) < 1e-6), None)
 
     def aligned(self, place: Place) -> Part | None:
-        """The first part of a specification tensor that a rank's value is."""
+        """The first part of a specification tensor that a rank's value is, or its share of."""
         if place not in self._aligned:
-            self._aligned[place] = self.is_part(self.value(place))
+            self._aligned[place] = self.is_part(self.value(place)) or self.share(place)
         return self._aligned[place]
+
+    def parts_at(self, place: Place) -> Iterator[Part]:
+        """The parts of specification tensors that a rank's value is, or its share of."""
+        factors = (1.0, self.times(place))
+        return (part for part, factor in self.multiples(self.value(place)) if round(factor, 6) in factors)
+
+    def times(self, place: Place) -> float:
+        """The number of times that a part of a specification tensor is there in what a rank should have: 1, but among
+        the shares of a mean, if what the rank has is no part as it is."""
+        shared = self._may_be_share(place) and self._has_shares and self.is_part(self.value(place)) is None
+        return self.averaged[place] if shared else 1.0
+
+    @cached_property
+    def _has_shares(self) -> bool:
+        return any(self.share(place) is not None for place in self.averaged if self.value(place).size > 1)
+
+    def part_at(self, place: Place, part: Part, shape: tuple[int, ...] | None = None) -> Array | None:
+        """The values that a place has that holds a part, or its share of it."""
+        value = self.part(part, self.value(place).shape if shape is None else shape)
+        return value if value is None or value.dtype.kind != "f" else np.asarray(value * self.times(place))
 
     def rearranged(self, place: Place) -> str | None:
         """The first tensor of the specification that has the elements of a value, in whatever order: programs that
@@ -172,14 +192,15 @@ class ValueMatches:
         return frozenset(name for name in found if name is not None)
 
     @cached_property
-    def averaged(self) -> frozenset[float]:
-        """The numbers of ranks over which something is averaged."""
-        return frozenset(float(n) for place in self._means for n in self._members(place))
-
-    def _members(self, place: Place) -> Iterator[int]:
-        partners = self.replay.partners.get(place, ())
-        if len(partners) > 1:
-            yield len(partners)
+    def averaged(self) -> Mapping[Place, float]:
+        """The numbers of ranks over which what is computed from a value is averaged below, one mean after the other."""
+        found: dict[Place, float] = {}
+        for place in reversed(self.replay.order if self._means else ()):
+            mine = float(len(self.replay.partners.get(place, (place,)))) if place in self._means else 1.0
+            times = mine * max((found.get(reader, 1.0) for reader in self.replay.readers.get(place, ())), default=1.0)
+            if times != 1.0:
+                found[place] = times
+        return found
 
     @cached_property
     def _means(self) -> frozenset[Place]:
@@ -211,10 +232,13 @@ class ValueMatches:
         makes it right, for the loss of each is the mean over its own part of the batch. A value that an output depends
         on in another way is none, nor one that is not computed from all that every such mean is: a parameter, before
         the loss."""
-        if not self.averaged or place in self._told or not self._lost <= self.origin[place]:
+        if not self._may_be_share(place):
             return None
         multiples = self.multiples(self.value(place) if value is None else value)
-        return next((part for part, factor in multiples if round(factor, 6) in self.averaged), None)
+        return next((part for part, factor in multiples if round(factor, 6) == self.averaged[place]), None)
+
+    def _may_be_share(self, place: Place) -> bool:
+        return place in self.averaged and place not in self._told and self._lost <= self.origin[place]
 
     @cached_property
     def matched(self) -> set[str]:
@@ -351,11 +375,14 @@ class ValueMatches:
 
     def other_number(self, place: Place) -> bool:
         """True if a node computes with a number that the specification has nowhere in that operator, but others."""
-        if self.node(place).op != "call" or not self.facts(place).combination:
+        if self.node(place).op != "call":
             return False
-        target = self.node(place).target
-        known = {slot: self.literals(target, slot) for slot in self.slots(place)}
-        return any(some and self.number_at(place, slot) not in some for slot, some in known.items())
+        target, added = self.node(place).target, bool(self.facts(place).combination)
+        for slot in self.slots(place):
+            known, number = self.literals(target, slot), self.number_at(place, slot)
+            if known and number not in known and (added or isinstance(number, float)):  # no size, and no position
+                return True
+        return False
 
     def with_number(self, target: str, slot: Slot, number: float) -> list[str]:
         """The specification's calls of an operator that have a number there."""

@@ -57,6 +57,10 @@ class Values(Attributes):
             and not (self.matches.cuts(self.place) and (aligned[1] != wanted[1] or self.matches.cuts_whole(wanted[0])))
         ):
             return self._missing(aligned, wanted)
+        if aligned is not None and aligned == wanted:
+            head = f"{self.impl(self.place)} is not quite the specification's {self.part(wanted)}: a small number, an "
+            head += "epsilon maybe, is another one"
+            return replace(self.made("different", head, "", NO_HINT, wanted[0], wanted), sure=False)
         if aligned is not None:
             better = self._by_window()
             if better is not None:
@@ -262,8 +266,7 @@ class Values(Attributes):
         if mine.op != "call" or theirs.op != "call" or one == other or len(ours) != len(reads) or not ours:
             return None
         for ref, read in zip(ours, reads, strict=True):
-            parts = self.matches.multiples(self.matches.value((self.place[0], ref)))
-            if not any(part[0] == read and abs(factor - 1) < 1e-6 for part, factor in parts):
+            if not any(part[0] == read for part in self.matches.parts_at((self.place[0], ref))):
                 return None
         head = f"{self.impl(self.place)} applies {one} to {listed(ours)} where the specification applies {other}"
         text = f"the specification's {self.spec(wanted[0])} is {other}({', '.join(reads)})"
@@ -288,9 +291,7 @@ class Values(Attributes):
         for k, (ref, want) in enumerate(zip(ours, reads, strict=True)):
             given = (self.place[0], ref)
             part = self.matches.aligned(given)
-            right = any(
-                p[0] == want and abs(f - 1) < 1e-6 for p, f in self.matches.multiples(self.matches.value(given))
-            )
+            right = any(p[0] == want for p in self.matches.parts_at(given))
             apart = part is None or not (self.matches.follows(want, part[0]) or self.matches.follows(part[0], want))
             apart = apart or ref in ours[:k] or ref in ours[k + 1 :]  # read twice: no step is missing, or too many
             if not right and apart:
@@ -306,13 +307,34 @@ class Values(Attributes):
             head = f"{self.impl(self.place)} takes {self._content((self.place[0], reads_))}"
             part = earlier.wanted[self.place]
             made_of = whole_reads(graph, graph.by_name[part[0]])
-            head += f" where {self.theirs(made_of[0]) if made_of else self.part(part)} is needed"
+            needed = self.theirs(made_of[0]) if made_of else self.part(part)
+            head += f" where {needed} is needed"
+            source = self._added_up(self.place)
+            if source is not None:
+                self.place = source
+                head = f"{self._content(source)} is added up over ranks where summands of {needed} are needed"
+                return self.made("operand", head, "", NO_HINT, part[0], part)
             return self.made("operand", head, "", self._instead(), part[0], part)
         needed = self._made_of(want, wanted)
         head = f"{self.impl(self.place)} reads {self._content(given)} where {needed} is needed"
         text = f"the specification's {self.spec(wanted[0])} reads {self._made_of(want)}"
         found = self.made("operand", head, text, self._instead(), wanted[0])
         return replace(found, sure=self.matches.aligned(given) is not None or self._grounded(given))
+
+    def _added_up(self, place: Place) -> Place | None:
+        """The place of the summand that a sum over ranks makes the value of a place of; ``None`` if nothing does."""
+        added = False
+        for _ in range(self.matches.effort.bounds.repair_chain):
+            facts = self.matches.facts(place)
+            read = [one for one in self.matches.replay.operands[place] if one[0] == place[0]]
+            passes = facts.collective == "sum" or (
+                facts.layout and (not added or facts.moves == frozenset({"reshape"}))
+            )
+            if len(read) != 1 or not passes:
+                break
+            added = added or facts.collective == "sum"
+            place = read[0]
+        return place if added and self.node(place).op == "call" else None
 
     def _chosen(self, position: int, want: str) -> Edit | None:
         """The change of values where a wrong operand was chosen: of the first node above from which its elements only
@@ -347,9 +369,11 @@ class Values(Attributes):
         whole = self.matches.replay.wanted(want)
         for rows in layouts(self.matches, places, whole) if whole is not None else ():
             chosen = {place: row for place, row in zip(places, rows, strict=True) if row is not None}
-            changes = {place: row[1] for place, row in chosen.items()}
+            wanted: dict[Place, Part] = {place: (want, row[0]) for place, row in chosen.items()}
+            held = {place: self.matches.part_at(place, part) for place, part in wanted.items()}
+            changes = {place: value for place, value in held.items() if value is not None}
             if len(changes) == len(places) and self.matches.replay.gives(changes, self.edit.changes):
-                return Edit(EditKind.VALUE, places, changes, {place: (want, row[0]) for place, row in chosen.items()})
+                return Edit(EditKind.VALUE, places, changes, wanted)
         return None
 
     def _by_window(self) -> Account | None:
@@ -362,7 +386,7 @@ class Values(Attributes):
         return None
 
     def _addend(self, wanted: Part) -> Account | None:
-        target = self.matches.part(wanted, self.matches.value(self.place).shape)
+        target = self.matches.part_at(self.place, wanted)
         found = None if target is None else addend(self.matches, self.place, target)
         if found is None:
             return None
@@ -505,6 +529,8 @@ class Values(Attributes):
             whole = self.matches.is_part(np.sum(np.stack(values), axis=0)) if summable(values) else None
             places = groups["of", *key] if isinstance(key, tuple) else []
             target = self.node(places[0]).target
+            if whole is not None and any(len(self.matches.replay.above([p]) & {*places}) > 1 for p in places):
+                continue  # what one waits for cannot be added to what comes of it
             if whole is not None and any(part[0] == whole[0] for v in values for part, _ in self.matches.multiples(v)):
                 continue  # multiples of it are no summands
             if whole is None or self.matches.is_part(np.sum(np.stack([self.matches.value(p) for p in places]), axis=0)):

@@ -16,7 +16,7 @@ from tantamount.ir.types import DType, Kind, Shape, TensorType
 from tantamount.ops import complex_numbers
 from tantamount.ops.algebra import Interpretation, Law, Number, PerRank, Scalar, ShapeProblem, Tensor
 from tantamount.ops.functions import ROUNDINGS
-from tantamount.ops.literals import exact, held, parts_of
+from tantamount.ops.literals import decimal, exact, held, parts_of
 from tantamount.ops.promotion import promote
 from tantamount.sizes.symbolic import alike, is_integer, is_one, same
 
@@ -80,7 +80,7 @@ class Arithmetic:
 
     def table(self, data: Sequence[Number | complex], shape: Shape, dtype: DType) -> Tensor:
         stored = TensorType(shape, dtype).stored
-        flat = tuple(exact(part) for item in data for part in parts_of(item, dtype))
+        flat = tuple(decimal(part) for item in data for part in parts_of(item, dtype))
         value = self.interpretation.table(flat, stored.shape, stored.dtype.kind)
         return Tensor(shape, dtype, value)
 

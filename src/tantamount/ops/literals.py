@@ -9,29 +9,40 @@ from tantamount.ir.types import DType
 from tantamount.ops.algebra import Number, ShapeProblem
 from tantamount.sizes.symbolic import is_integer
 
-__all__ = ["exact", "held", "parts_of"]
+__all__ = ["decimal", "exact", "held", "parts_of", "rest_of_one"]
 
 
 _SHORT = 12  # digits of a decimal that somebody wrote
+_CLOSE = Fraction(1, 10**11)  # of a number, as far as the rounding of 1 - c may be from it: a weight, no tiny number
 
 
 def exact(value: Number) -> Number:
-    """The exact rational of the decimal that was written (``0.1`` is 1/10); infinities stay floats.
+    """The exact rational of a number that a call is given: of the decimal that was written (``0.1`` is 1/10), or of
+    what Python computed from one (:func:`rest_of_one`); infinities stay floats. Raises :class:`ShapeProblem` for a
+    NaN."""
+    found = decimal(value)
+    return (rest_of_one(value) or found) if isinstance(value, float) else found
+
+
+def decimal(value: Number) -> Number:
+    """The exact rational of the decimal that was written, an element of a recorded table, say; infinities stay floats.
     Raises :class:`ShapeProblem` for a NaN."""
     if isinstance(value, float):
         if isnan(value):
             raise ShapeProblem("the value NaN, which is no number")
-        return value if isinf(value) else _rest_of_one(value) or Fraction(repr(value))
+        return value if isinf(value) else Fraction(repr(value))
     return value
 
 
-def _rest_of_one(value: float) -> Fraction | None:
+def rest_of_one(value: float) -> Fraction | None:
     """``1 - c`` for a short decimal c from which Python computed ``value`` that way: 0.010000000000000009 is 1 - 0.99,
-    the weight of a moving average whose other weight is 0.99, and as far from 1/100 as floats near 1 are apart."""
+    the weight of a moving average whose other weight is 0.99, and as far from 1/100 as floats near 1 are apart. What is
+    taken for another number this way is an assumption, which is printed; ``None``: the literal stands for itself."""
     rest = 1 - value
     if not 0 < value < 1 or _digits(value) <= _SHORT or Fraction(value) + Fraction(rest) != 1 or _digits(rest) > _SHORT:
         return None
-    return 1 - Fraction(repr(rest))
+    found = 1 - Fraction(repr(rest))
+    return found if abs(Fraction(repr(value)) - found) <= found * _CLOSE else None
 
 
 def _digits(value: float) -> int:

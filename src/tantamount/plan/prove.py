@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from math import prod
@@ -10,17 +10,14 @@ from typing import Union
 
 from tantamount.calculus.infinities import is_real
 from tantamount.effort import TIMEOUT, Effort, Grown, Stopped, stopping, within
-from tantamount.errors import Unsupported, UserError
 from tantamount.ir.job import Job
 from tantamount.ops.algebra import Tensor
-from tantamount.ops.check import check_graph
 from tantamount.plan.parts import Part
 from tantamount.plan.result import PartReport
 from tantamount.plan.verify import CheckPart
 from tantamount.proof import Options, Proof, prove
 from tantamount.reduction import NotReduced, reduce_job
-from tantamount.reduction.reduce import sketch
-from tantamount.reduction.relations import check_relations
+from tantamount.reduction.meshes import LONG, shortened
 from tantamount.verdict import Assumption, OutputReport, Report, Verdict, worst
 
 __all__ = ["part_checker"]
@@ -28,7 +25,6 @@ __all__ = ["part_checker"]
 Refine = Callable[[Job], Report]
 Differing = Callable[[Proof], Union[Report, None]]
 
-_LONG = 4  # axes of so many ranks or fewer are as short as they get
 _AT_ONCE = 1.0  # CPU seconds to see what is equal
 _STEPS = 2000  # of work to see what is equal in a small part, or in any after products are multiplied out
 _BRIEF = 0.8  # CPU seconds to compare all outputs where everything is small
@@ -286,44 +282,15 @@ def _shown(proof: Proof, name: str) -> bool:
     return any(output.verdict is Verdict.PROVED for output in proof.check(expand=False, only=[name], infer=False))
 
 
-def _shortened(job: Job, axes: Sequence[str], effort: Effort) -> Job:
-    """The part with axes made shorter one after the other, those that can be."""
-    small = job
-    for axis in (axes, *([axis] for axis in axes)):  # all at once, or else those that can be
-        try:
-            shorter = replace(sketch(small, axis, effort), outputs=job.outputs)
-        except NotReduced:
-            continue
-        if axis is axes and any(shorter.mesh.axes[one] > _LONG for one in axes):
-            continue
-        if not check_relations(shorter) and _is_typed(shorter):
-            small = shorter
-            if axis is axes:
-                break
-    return small
-
-
-def _is_typed(job: Job) -> bool:
-    """True if every node has the type that is on record: a size that a sketch took for a number may not fit."""
-    sizes = {group: job.mesh.group_size(group) for group in job.mesh.groups}
-    try:
-        check_graph(job.specification, None)
-        for graph in {id(graph): graph for graph in job.implementation}.values():
-            check_graph(graph, sizes)
-    except (UserError, Unsupported):
-        return False
-    return True
-
-
 def _smaller(job: Job, axes: tuple[str, ...], effort: Effort) -> tuple[Job | None, str]:
     """The part on fewer ranks and at smaller sizes, and in words which; or why it has no such form. Axes are made
     shorter one by one, for one alone may stand in the way."""
     if any(graph.constants for graph in (job.specification, *job.implementation)):
         axes = ()  # sketches cut constants
-    small = _shortened(job, axes, effort)
-    long = [axis for axis in axes if small.mesh.axes[axis] == job.mesh.axes[axis] > _LONG]
+    small = shortened(job, axes, effort)
+    long = [axis for axis in axes if small.mesh.axes[axis] == job.mesh.axes[axis] > LONG]
     if long:  # sizes that were made small before may have come to stand in the way
-        other = _shortened(job, (*long, *(axis for axis in axes if axis not in long)), effort)
+        other = shortened(job, (*long, *(axis for axis in axes if axis not in long)), effort)
         small = min(small, other, key=lambda found: found.mesh.world_size)
     if effort.exceeds("part_ranks", small.mesh.world_size):
         return None, f"no form of it on {effort.bounds.part_ranks} ranks or fewer was found (limit-part-ranks)"

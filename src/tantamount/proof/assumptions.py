@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
+from typing import cast
 
 from tantamount.calculus.answers import Equal
 from tantamount.calculus.atoms import Store
@@ -20,6 +22,7 @@ from tantamount.ir.graph import Graph
 from tantamount.ir.job import SAME_NAME, Job
 from tantamount.ops.calls import COUNTS, asserts, operator_of, requires
 from tantamount.ops.given_indices import assumed_from_start
+from tantamount.ops.literals import rest_of_one
 from tantamount.ops.widths import assumed_sentences
 from tantamount.proof.inputs import Inputs
 from tantamount.proof.run import RanksRun, SpecificationRun
@@ -50,6 +53,7 @@ def gather_assumptions(
     readings = {
         k: v for run in (specification, implementation) for trace in run.traces for k, v in trace.readings.items()
     }
+    readings.update(_rests_of_one(job))
     if readings:
         what = ", ".join(f"{show_number(k)} is {_shown(v)}" for k, v in sorted(readings.items()))
         out.append(Assumption("rounded-literals", f"literals of all digits stand for the number they round: {what}"))
@@ -122,6 +126,26 @@ def index_assumptions(job: Job) -> list[Assumption]:
     counted = assumed_from_start(job)
     text = "indices that the specification is given are not negative, though PyTorch counts such from the end"
     return [Assumption("index-range", text, counted)] if counted else []
+
+
+def _rests_of_one(job: Job) -> dict[Fraction, Reading]:
+    """The literals that are taken for what Python computed them from."""
+    found: dict[Fraction, Reading] = {}
+    pending: list[object] = [
+        part
+        for graph in (job.specification, *job.programs)
+        for node in graph.nodes
+        for part in (node.args, node.kwargs)
+    ]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, Mapping):
+            pending.extend(cast("Mapping[str, object]", item).values())
+        elif isinstance(item, (tuple, list)):
+            pending.extend(cast("Sequence[object]", item))
+        elif isinstance(item, float) and (meant := rest_of_one(item)) is not None:
+            found[Fraction(repr(item))] = Reading(meant, 1)
+    return found
 
 
 def _shown(read: Reading) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from math import prod
 
 from tantamount.calculus import forms
 from tantamount.calculus.answers import Different
@@ -402,9 +403,9 @@ def _infer(
             for placements in layouts(whole.shape, run.mesh.sizes, local=local_shape, partial=partial):
                 if any(isinstance(p, Partial) for p in placements) != partial:
                     continue
-                if partial and not independent(store, stacked, placements):
+                if holds(store, whole, placements, run, node, expand and node == outputs[0]) is not None:
                     continue
-                if holds(store, whole, placements, run, node, expand and node == outputs[0]) is None:
+                if not partial or independent(store, stacked, placements):
                     relation = Relation(name, show(placements), names[node])
                     note = f"{_sums(job, placements)}: a missing reduction looks exactly like that"
                     return relation, (note,) if partial else ()
@@ -421,7 +422,8 @@ def independent(store: Store, stacked: Form, placements: Sequence[Placement]) ->
             continue
         size = stacked.shape[axis]
         paired = size if not store.effort.exceeds("paired_ranks", size) else store.effort.bounds.paired_ranks
-        ends = {end + k for box, _ in stacked.pieces for end in box[axis] for k in (-1, 0, 1)}
+        digits = [(stacked.start(axis) + d, prod(of[d + 1 :])) for of in (stacked.dims[axis],) for d in range(len(of))]
+        ends = {box[d][j] * n + k for box, _ in stacked.pieces for d, n in digits for j in (0, 1) for k in (-1, 0, 1)}
         pairs = {(j, k) for k in range(paired) for j in range(k)} | {(k - 1, k) for k in ends if 0 < k < size}
         parts = {k: forms.slice_form(store, stacked, axis, k, k + 1, 1) for pair in pairs for k in pair}
         if any(equal(store, parts[j], parts[k], expand=False) is None for j, k in sorted(pairs)):

@@ -94,9 +94,11 @@ def groups_of(mesh: Mesh, axes: Mapping[str, int] | None = None) -> Mapping[str,
     return {name: prod(sizes[axis] for axis in spanned) for name, spanned in mesh.groups.items()}
 
 
-def gather(job: Job, pins: Pins = frozenset(), *, shrunk: Collection[str] = (), exact: bool = True) -> Gathered:
-    """Raises :class:`UserError` as type checking does. ``shrunk``: mesh axes whose sizes are variables, of which two
-    coordinates stay. Unless ``exact``, recorded constants may be cut."""
+def gather(
+    job: Job, pins: Pins = frozenset(), *, shrunk: Collection[str] = (), ranks: int = 2, exact: bool = True
+) -> Gathered:
+    """Raises :class:`UserError` as type checking does. ``shrunk``: mesh axes whose sizes are variables, of which the
+    first ``ranks`` coordinates stay. Unless ``exact``, recorded constants may be cut."""
     out = Gathered(pins, exact=exact)
     mesh = job.mesh
     out.axes = {
@@ -104,7 +106,7 @@ def gather(job: Job, pins: Pins = frozenset(), *, shrunk: Collection[str] = (), 
     }
     gone = [k for k, axis in enumerate(mesh.names) if isinstance(out.axes[axis], Size)]
     out.ranks = tuple(
-        mesh.rank(at) for at in product(*(range(2 if k in gone else n) for k, n in enumerate(mesh.sizes)))
+        mesh.rank(at) for at in product(*(range(ranks if k in gone else n) for k, n in enumerate(mesh.sizes)))
     )
     whole = _inputs(out, job.specification, "specification")
     known: dict[int, dict[str, TensorType]] = {}

@@ -63,10 +63,10 @@ class _Broken(Exception):
         self.pins = pins
 
 
-def sketch(job: Job, axes: Collection[str], effort: Effort) -> Job:
-    """A smaller job that seems to compute something alike: two ranks along those of ``axes`` that are longer than four,
-    the sizes that this takes, and others smaller only where the job is too large to execute. Ranks at the first two
-    coordinates stay; outputs are not asked for. For hints alone: constants are cut, and nothing is checked.
+def sketch(job: Job, axes: Collection[str], effort: Effort, ranks: int = 2) -> Job:
+    """A smaller job that seems to compute something alike: so many ``ranks`` along those of ``axes`` that are longer
+    than four, the sizes that this takes, and others smaller only where the job is too large to execute. Ranks at the
+    first coordinates stay; outputs are not asked for. For hints alone: constants are cut, and nothing is checked.
 
     Raises :class:`NotReduced` where there is none."""
     effort.check()
@@ -74,17 +74,17 @@ def sketch(job: Job, axes: Collection[str], effort: Effort) -> Job:
         raise NotReduced("relations name single ranks")
     bare = replace(job, outputs={})
     try:
-        gathered = gather(bare, shrunk=axes, exact=False)
+        gathered = gather(bare, shrunk=axes, ranks=ranks, exact=False)
         facts = gathered.facts
-        two = {facts.representative(v): 2 for n in gathered.axes.values() for v in variables(polynomial(n))}
+        short = {facts.representative(v): ranks for n in gathered.axes.values() for v in variables(polynomial(n))}
         prices = _prices(gathered, bare)
-        known = {v for kind, p in facts.found if kind == "==" for v in variables(p)} | set(two)
+        known = {v for kind, p in facts.found if kind == "==" for v in variables(p)} | set(short)
         known |= {v for p in prices for v in variables(p)}
         numbers = [number for number in gathered.values.values() if not plain(number)]
         found, _ = readings(numbers, sorted(known), sorted(prices), facts.values, job.mesh.world_size)
         values = {v: facts.values[v] for v in map(facts.representative, known)}
         conditions = [fact for fact in facts.found if variables(fact[1]) <= values.keys()]
-        sizes = moved(conditions, prices, values, two, _taken(gathered, bare), effort)
+        sizes = moved(conditions, prices, values, short, _taken(gathered, bare), effort)
     except (RelationProblem, Unsupported) as problem:
         raise NotReduced(str(problem)) from None
     if sizes is None or sizes == values:

@@ -79,7 +79,7 @@ def moved(
 
 def _nearby(search: _Search, here: Mapping[int, int], first: Mapping[int, int]) -> Iterator[dict[int, int]]:
     """Values of the variables that nothing decides: as they are but for ``first``; those that were what one of these
-    was as this one is now (heads that are as many as ranks); and one more of them smaller."""
+    was as that one is now (heads that are as many as ranks); and one more of them smaller."""
     at = {**{v: here[v] for v in search.free}, **first}
     yield at
     alike = {**at, **{v: n for one, n in first.items() for v in search.free if here[v] == here[one]}}

@@ -4,38 +4,34 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tantamount.calculus.atoms import Store
-from tantamount.clock import Clock
 from tantamount.effort import Effort, Grown, Stopped, stopping
 from tantamount.errors import UserError
 from tantamount.ir.job import Job
 from tantamount.limits import COMPARISON, Limits, limits_from_environment
 from tantamount.ops.classes import RankClass
 from tantamount.proof import Options, Progress, Proof, prove
-from tantamount.proof.assumptions import arithmetic_assumptions
 from tantamount.proof.cuts import Align, Candidates
 from tantamount.proof.inputs import Inputs
 from tantamount.proof.lemmas import InPieces, Open, prove_in_pieces
-from tantamount.proof.outputs import PARTLY
 from tantamount.proof.proof import nothing_of
 from tantamount.proof.simplified import prove_simplified
-from tantamount.refinement.result import Refinement, accepted, limits_hit, statistics
+from tantamount.refinement.reports import any_refuted, explained, still_open, unrefuted, with_more
+from tantamount.refinement.result import Refinement, limits_hit
+from tantamount.refinement.state import LONG, MANY_RANKS, SHARE, State
 from tantamount.refinement.unstated import unless_draws_are_unstated
-from tantamount.verdict import Assumption, Counterexample, Mismatch, OutputReport, Relation, Verdict, worst
+from tantamount.verdict import Mismatch, OutputReport, Verdict
 
 if TYPE_CHECKING:
     from tantamount.execution.witness import Searched
-    from tantamount.refinement.one_piece import Executed
 
 __all__ = ["Captured", "job_of", "refine_differing", "refine_job", "whole_proof"]
 
-_LONG = 300  # nodes of a specification from which on a proof is tried with cuts, too
 _MORE = 4  # times the steps so far that multiplying out whole outputs may take after cuts, in long programs
-_SHARE = 10  # of the time of comparing outputs is what writing down what was proved so far may take, one of so many
 
 
 class Captured(Protocol):
@@ -79,7 +75,7 @@ def refine_job(
     effort: Effort | None = None,
     so_far: Callable[[Refinement], None] | None = None,
     doubtful: bool = False,
-    cut_from: int = _LONG,
+    cut_from: int = LONG,
     proof: Proof | None = None,
 ) -> Refinement:
     """The verdict on a job; the arguments are those of :func:`tantamount.refine`, but ``effort`` says all that may be
@@ -90,7 +86,7 @@ def refine_job(
     memory are
     limited). Raises :class:`UserError`."""
     how = effort if effort is not None else Effort()
-    state = _State(job, strict, how, so_far or _unheard, cut_from)
+    state = State(job, strict, how, so_far or _unheard, cut_from)
     bounds = limits if limits is not None else limits_from_environment()
     options = Options(
         fold=fold,
@@ -170,7 +166,7 @@ def refine_differing(proof: Proof, *, limits: Limits | None = None, effort: Effo
     return refine_job(proof.job, limits=bounds, effort=effort, doubtful=True, proof=proof)
 
 
-def _refine(state: _State, options: Options, doubtful: bool, known: Proof | None) -> None:
+def _refine(state: State, options: Options, doubtful: bool, known: Proof | None) -> None:
     job, clock = state.job, state.clock
     state.at = "proving it in pieces"
     found = None if doubtful else prove_simplified(job, options)
@@ -182,29 +178,32 @@ def _refine(state: _State, options: Options, doubtful: bool, known: Proof | None
         clock.lap("pieces")
         state.keep_pieces(found)
         return
-    if left and _refuted_by_one_piece(state, left[0], options):
+    many = not doubtful and job.mesh.world_size > MANY_RANKS
+    if left and not many and _refuted_by_one_piece(state, left[0], options):
         return
     state.forget_pieces()
     try:
-        how = replace(options, refuted=lambda: _known_as_wrong(state, None, options))
+        how = replace(options, refuted=lambda: not many and _known_as_wrong(state, None, options))
         proof = state.proof = prove(job, how) if known is None else replace(known, options=options)
     except Grown:
         _explained_by_values(state, left[0].found if left else None, options)
         return
-    checked = tuple(map(state.unknown, job.outputs)) if doubtful else _checked(state, proof, expand=False)
+    checked = tuple(map(state.unknown, job.outputs)) if doubtful else _compared(state, proof)
     clock.lap("outputs")
     if not doubtful:  # what is wrong is told by values, mostly, which need none
         proof.relations()
         clock.lap("relation")
-    if _open(checked):
+    if many and still_open(checked):
+        checked = _explained_on_fewer(state, proof, checked, options)
+    if still_open(checked) and state.mismatch is None:
         patience = proof.options.effort.bounds.doubtful_seconds if doubtful else None
         proof, checked = _not_proved(state, proof, checked, patience)
     state.know(proof, checked)
-    if not doubtful or not _open(checked):
+    if not doubtful or not still_open(checked):
         state.assumptions = proof.assumptions()
 
 
-def _known_as_wrong(state: _State, left: Open | None, options: Options) -> bool:
+def _known_as_wrong(state: State, left: Open | None, options: Options) -> bool:
     """True if executing the job refutes all outputs but those that are proved in the pieces before the one that is
     ``left``. The state knows the result."""
     if not state.was_executed:
@@ -219,7 +218,7 @@ def _known_as_wrong(state: _State, left: Open | None, options: Options) -> bool:
     return state.executed is not None
 
 
-def _refuted_by_one_piece(state: _State, left: Open, options: Options) -> bool:
+def _refuted_by_one_piece(state: State, left: Open, options: Options) -> bool:
     """True if the job is refuted, and one piece of it says why: then all is known that there is to know."""
     from tantamount.refinement.one_piece import is_wrong, of_one_piece
 
@@ -237,7 +236,7 @@ def _refuted_by_one_piece(state: _State, left: Open, options: Options) -> bool:
     return True
 
 
-def _explained_by_values(state: _State, found: InPieces | None, options: Options) -> None:
+def _explained_by_values(state: State, found: InPieces | None, options: Options) -> None:
     """Keep what executing the job says, and where values part: forms grow, so that nothing else is known of it."""
     from tantamount.diagnosis.localise import find_mismatch
 
@@ -247,18 +246,38 @@ def _explained_by_values(state: _State, found: InPieces | None, options: Options
     known = {} if found is None else {relation.tensor: relation for relation in found.relations}
     state.at = "looking for the place"
     nothing = nothing_of(state.job, options, known)
-    mismatch, _ = find_mismatch(nothing, _open(searched.outputs), searched.plan)
+    mismatch, _ = find_mismatch(nothing, still_open(searched.outputs), searched.plan)
     state.clock.lap("localise")
     _keep_refuted(state, found or InPieces((), (), (), 0, ()), searched, mismatch)
 
 
-def _keep_refuted(state: _State, found: InPieces, searched: Searched, mismatch: Mismatch | None) -> None:
+def _explained_on_fewer(
+    state: State, proof: Proof, checked: tuple[OutputReport, ...], options: Options
+) -> tuple[OutputReport, ...]:
+    """The reports on outputs, of a job of many ranks, once it is explained on a few of them, if it can be. What is not
+    refuted there is compared by forms, all of it."""
+    from tantamount.refinement.fewer_ranks import on_fewer_ranks
+
+    state.at = "looking at fewer ranks"
+    again = partial(refine_job, limits=options.limits, effort=options.effort, fold=options.fold)
+    found = on_fewer_ranks(state.job, checked, options, again)
+    state.clock.lap("localise")
+    if found is None:
+        return checked
+    state.counterexample, state.notes, state.mismatch = found.counterexample, found.notes, found.mismatch
+    left = [one.name for one in found.outputs if one.verdict is Verdict.UNKNOWN]
+    more = {one.name: one for one in _checked(state, proof, expand=False, only=left)} if left else {}
+    state.clock.lap("outputs")
+    return tuple(more.get(one.name, one) for one in found.outputs)
+
+
+def _keep_refuted(state: State, found: InPieces, searched: Searched, mismatch: Mismatch | None) -> None:
     state.keep_pieces(replace(found, outputs=searched.outputs, instances=()))
     state.counterexample, state.notes, state.mismatch = searched.counterexample, searched.notes, mismatch
 
 
 def _not_proved(
-    state: _State, proof: Proof, checked: tuple[OutputReport, ...], patience: float | None
+    state: State, proof: Proof, checked: tuple[OutputReport, ...], patience: float | None
 ) -> tuple[Proof, tuple[OutputReport, ...]]:
     """The proof and the reports on outputs that were not proved at once, with what is wrong with them. What executes
     and explains is imported here: most jobs are proved."""
@@ -267,7 +286,7 @@ def _not_proved(
     proof, searched = _with_effort(state, proof, checked)
     checked = searched.outputs
     state.know(proof, checked)
-    failing = _open(checked)
+    failing = still_open(checked)
     if failing:
         if patience is not None:
             state.assumptions = proof.assumptions()  # now: comparing forms may be cut off
@@ -276,135 +295,24 @@ def _not_proved(
         mismatch, reductions = find_mismatch(proof, failing, searched.plan, more, patience)
         state.clock.lap("localise")
         if len(failing) > 1:  # of one the mismatch says it
-            checked = tuple(_explained(output, reductions.get(output.name, "")) for output in checked)
+            checked = tuple(explained(output, reductions.get(output.name, "")) for output in checked)
         state.mismatch = mismatch
     return proof, checked
 
 
-@dataclass
-class _State:
-    """The findings about a job so far. ``outputs`` are those that something is known of; ``assumptions`` are what those
-    that are proved rest on, gathered before they are called proved here."""
-
-    job: Job
-    strict: bool
-    effort: Effort
-    so_far: Callable[[Refinement], None]
-    cut_from: int = _LONG
-    clock: Clock = field(default_factory=Clock)
-    proof: Proof | None = None
-    pieces: InPieces | None = None
-    outputs: dict[str, OutputReport] = field(default_factory=dict[str, OutputReport])
-    assumptions: tuple[Assumption, ...] = ()
-    mismatch: Mismatch | None = None
-    counterexample: Counterexample | None = None
-    notes: tuple[str, ...] = ()
-    stopped: Stopped | None = None
-    was_executed: bool = False  # before anything was proved of the whole
-    executed: Executed | None = None  # the result, if it refutes what is not proved
-    at: str = "before anything was proved"
-    _made: Callable[[], InPieces] | None = None  # how to make the report on the pieces that are done
-    _kept: float = 0.0  # when what is known of pieces was written down last, by the monotonic clock
-    _cost: float = 0.0  # seconds that it took
-
-    def noting(self, progress: Progress | None) -> Progress:
-        """The progress, which also says where the work was when it was stopped."""
-
-        def note(phase: str, done: int, total: int) -> None:
-            self.effort.check()
-            self.at = f"in the {phase}, at tensor {done} of {total}"
-            if progress is not None:
-                progress(phase, done, total)
-
-        return note
-
-    def know(self, proof: Proof, outputs: Sequence[OutputReport]) -> None:
-        """More is known of some outputs, by a proof."""
-        known = {name for name, output in self.outputs.items() if output.verdict is Verdict.PROVED}
-        more = any(output.verdict is Verdict.PROVED and output.name not in known for output in outputs)
-        if self.effort.limited and (more or proof is not self.proof):
-            self.assumptions = proof.assumptions()  # first: what is proved without them is not known yet
-        self.proof = proof
-        self.outputs = {**self.outputs, **{output.name: output for output in outputs}}
-        if self.effort.limited:
-            self.so_far(self.report())
-
-    def keep_pieces(self, found: InPieces) -> None:
-        """Keep the statements of the proofs of pieces about outputs, and what they rest on, as known."""
-        self.pieces, self._made = found, None
-        rest = (one for one in found.assumptions if one.name != "real-arithmetic")  # pieces may lack what is simplified
-        self.assumptions = (*arithmetic_assumptions(self.job), *rest)
-        self.outputs = {output.name: output for output in found.outputs}
-
-    def forget_pieces(self) -> None:
-        """A proof in pieces came to no end: what it says is not mixed with that of another proof."""
-        self.pieces, self.assumptions, self.outputs, self._made = None, (), {}, None
-
-    def know_pieces_now(self) -> None:
-        """The work is stopped: what the pieces that are done say is known."""
-        if self._made is not None:
-            self.keep_pieces(self._made())
-
-    def know_pieces(self, make: Callable[[], InPieces]) -> None:
-        """More pieces are proved. Writing down what that says takes a share of the time at most."""
-        self._made = make
-        begun = time.monotonic()
-        if begun - self._kept >= _SHARE * self._cost:
-            self.keep_pieces(make())
-            self._made = make
-            self.so_far(self.report())
-            self._kept = time.monotonic()
-            self._cost = self._kept - begun
-
-    def report(self) -> Refinement:
-        """The report on what is known."""
-        job, stop = self.job, self.stopped
-        outputs = tuple(
-            self.outputs.get(output.name) or self.unknown(output.name)
-            for output in job.specification.outputs
-            if output.name in job.outputs
-        )
-        verdict, refused = accepted(
-            worst(output.verdict for output in outputs), self.assumptions, self.strict, ("real-arithmetic",)
-        )
-        return Refinement(
-            job=job.path,
-            verdict=verdict,
-            outputs=outputs,
-            outputs_total=len(job.specification.outputs),
-            assumptions=self.assumptions,
-            relations=self._relations(),
-            mismatch=self.mismatch,
-            counterexample=self.counterexample,
-            statistics=statistics(job, self._proofs(), self.clock.seconds),
-            notes=(*self.notes, *(() if stop is None else (f"{stop} {self.at}: what is known so far",))),
-            refused=refused,
-            limits=limits_hit(self.effort, stop),
-            stopped="" if stop is None else stop.limit,
-            subject=job,
-            proof=self.proof if stop is None else None,
-            in_pieces=self.pieces is not None,
-            lemmas=() if self.pieces is None else self.pieces.instances,
-        )
-
-    def _relations(self) -> tuple[Relation, ...]:
-        if self.pieces is not None:
-            return self.pieces.relations
-        return () if self.proof is None else tuple(self.proof.known_relations().values())
-
-    def _proofs(self) -> tuple[Proof, ...]:
-        if self.pieces is not None:
-            return self.pieces.proofs
-        return () if self.proof is None else (self.proof,)
-
-    def unknown(self, name: str) -> OutputReport:
-        """The report on an output of which nothing is known."""
-        why = f"{self.stopped} {self.at}" if self.stopped is not None else "not looked at so far"
-        return OutputReport(name, Verdict.UNKNOWN, None, self.job.outputs[name].text, why)
+def _compared(state: State, proof: Proof) -> tuple[OutputReport, ...]:
+    """A report for every output, by forms as they are. Equal ones are seen to be at once: where comparing takes as much
+    as computing them did nothing is known, and values are looked at first."""
+    effort = state.effort
+    try:
+        with effort.watching(max(effort.bounds.refuted_effort * effort.steps, effort.bounds.refuted_steps)):
+            return _checked(state, proof, expand=False)
+    except Grown:
+        return tuple(map(state.unknown, state.job.outputs))
 
 
 def _checked(
-    state: _State, proof: Proof, *, expand: bool, only: Collection[str] | None = None
+    state: State, proof: Proof, *, expand: bool, only: Collection[str] | None = None
 ) -> tuple[OutputReport, ...]:
     """A report for every output (of ``only`` those). Where time or memory are limited, what is proved is known at once,
     so that it stays known."""
@@ -416,7 +324,7 @@ def _checked(
         state.at = f"comparing the output {name}"
         found += proof.check(expand=expand, only=[name])
         begun = time.monotonic()
-        if begun - kept >= _SHARE * cost:  # gathering what they rest on costs a share of the time at most
+        if begun - kept >= SHARE * cost:  # gathering what they rest on costs a share of the time at most
             state.know(proof, [output for output in found[known:] if output.verdict is Verdict.PROVED])
             known, kept = len(found), time.monotonic()
             cost = kept - begun
@@ -424,7 +332,7 @@ def _checked(
     return tuple(found)
 
 
-def _with_effort(state: _State, proof: Proof, before: tuple[OutputReport, ...]) -> tuple[Proof, Searched]:
+def _with_effort(state: State, proof: Proof, before: tuple[OutputReport, ...]) -> tuple[Proof, Searched]:
     """The proof and the reports on outputs that were not proved at once: values first, for what
     differs on an input needs no search for a proof, which takes longest where there is none; then with products
     multiplied out; then rank by rank."""
@@ -438,14 +346,14 @@ def _with_effort(state: _State, proof: Proof, before: tuple[OutputReport, ...]) 
         return cut
     reasons = {output.name: output.reason for output in before}
     more = _proved_with_effort(state, proof, reasons, searched.outputs, apart)
-    checked = tuple(_with_more(output, more.get(output.name), reasons) for output in searched.outputs)
+    checked = tuple(with_more(output, more.get(output.name), reasons) for output in searched.outputs)
     clock.lap("outputs")
-    rest, left = searched.rest, [output.name for output in _open(checked)]
+    rest, left = searched.rest, [output.name for output in still_open(checked)]
     if rest is not None and left:
         searched = _searched(state, proof, lambda: rest(left))
-        kept = {name for name in more if name in _unrefuted(searched.outputs, reasons)}
+        kept = {name for name in more if name in unrefuted(searched.outputs, reasons)}
         checked = tuple(
-            _with_more(output, more[output.name] if output.name in kept else None, reasons)
+            with_more(output, more[output.name] if output.name in kept else None, reasons)
             for output in searched.outputs
         )
     if proof.options.fold is None and proof.folded and _may_need_ranks(proof, checked):
@@ -453,13 +361,13 @@ def _with_effort(state: _State, proof: Proof, before: tuple[OutputReport, ...]) 
         apart = prove(proof.job, replace(proof.options, fold=False))
         again = apart.check()
         clock.lap("outputs")
-        if not _open(again):
+        if not still_open(again):
             apart.relations()
             clock.lap("relation")
             state.notes = ()
             return apart, Searched(again)
     ended = state.effort.since(hits, COMPARISON)
-    if not long and ended and _open(checked) and _may_need_cuts(proof, checked):
+    if not long and ended and still_open(checked) and _may_need_cuts(proof, checked):
         effort = state.effort
         try:
             with effort.watching(max(effort.bounds.multiplied_steps, _MORE * effort.steps)):
@@ -471,7 +379,7 @@ def _with_effort(state: _State, proof: Proof, before: tuple[OutputReport, ...]) 
     return proof, replace(searched, outputs=checked)
 
 
-def _proved_with_cuts(state: _State, proof: Proof) -> tuple[Proof, Searched] | None:
+def _proved_with_cuts(state: State, proof: Proof) -> tuple[Proof, Searched] | None:
     """A proof that cuts both programs where they agree, with its reports; ``None`` if it leaves an output open."""
     from tantamount.execution.witness import Searched
 
@@ -479,16 +387,12 @@ def _proved_with_cuts(state: _State, proof: Proof) -> tuple[Proof, Searched] | N
     cut = prove(proof.job, replace(proof.options, cut=True))
     again = cut.check(expand=False)
     state.clock.lap("outputs")
-    if _open(again):
+    if still_open(again):
         return None
     cut.relations()
     state.clock.lap("relation")
     state.notes = ()
     return cut, Searched(again)
-
-
-def _open(outputs: Sequence[OutputReport]) -> list[OutputReport]:
-    return [output for output in outputs if output.verdict is not Verdict.PROVED]
 
 
 def _may_need_cuts(proof: Proof, checked: Sequence[OutputReport]) -> bool:
@@ -510,7 +414,7 @@ def _may_need_ranks(proof: Proof, checked: Sequence[OutputReport]) -> bool:
     return not proof.options.effort.exceeds("single_ranks", sum(len(graph.nodes) for graph in ranks))
 
 
-def _executed(state: _State, proof: Proof, before: tuple[OutputReport, ...]) -> Searched:
+def _executed(state: State, proof: Proof, before: tuple[OutputReport, ...]) -> Searched:
     """The result of a search for a counterexample, which is interrupted where both programs agree at first: that they
     are equal, as they probably are, takes less time to show than more executions."""
     from tantamount.execution.reduced import find_differences
@@ -518,7 +422,7 @@ def _executed(state: _State, proof: Proof, before: tuple[OutputReport, ...]) -> 
     return _searched(state, proof, lambda: find_differences(proof, before, proof.options.limits, _AGREEING))
 
 
-def _searched(state: _State, proof: Proof, search: Callable[[], Searched]) -> Searched:
+def _searched(state: State, proof: Proof, search: Callable[[], Searched]) -> Searched:
     """The result of a search, which the state knows from then on."""
     state.at = "looking for a counterexample"
     searched = search()
@@ -529,16 +433,16 @@ def _searched(state: _State, proof: Proof, search: Callable[[], Searched]) -> Se
 
 
 def _proved_with_effort(
-    state: _State, proof: Proof, reasons: Mapping[str, str | None], checked: tuple[OutputReport, ...], apart: bool
+    state: State, proof: Proof, reasons: Mapping[str, str | None], checked: tuple[OutputReport, ...], apart: bool
 ) -> dict[str, OutputReport]:
     """The outputs that no execution refuted, with products multiplied out; of those that are still open, why.
     ``apart``: cuts proved nothing: what each step leaves open is unlikely to be seen in the whole."""
-    names = _unrefuted(checked, reasons)
+    names = unrefuted(checked, reasons)
     if not names:
         return {}
     effort = state.effort
-    if not apart or _refuted(checked):
-        return {o.name: o for o in _multiplied_out(state, proof, names, refuted=_refuted(checked))}
+    if not apart or any_refuted(checked):
+        return {o.name: o for o in _multiplied_out(state, proof, names, refuted=any_refuted(checked))}
     found: list[OutputReport] = []
     try:
         with effort.watching(max(effort.bounds.multiplied_steps, _MORE * effort.steps)):
@@ -551,14 +455,14 @@ def _proved_with_effort(
 
 def _unrefuted(checked: tuple[OutputReport, ...], reasons: Mapping[str, str | None]) -> list[str]:
     """The outputs that are open and that no execution refuted."""
-    return [o.name for o in _open(checked) if o.verdict is not Verdict.REFUTED or o.reason == reasons[o.name]]
+    return [o.name for o in still_open(checked) if o.verdict is not Verdict.REFUTED or o.reason == reasons[o.name]]
 
 
 def _refuted(outputs: Sequence[OutputReport]) -> bool:
     return any(output.verdict is Verdict.REFUTED for output in outputs)
 
 
-def _multiplied_out(state: _State, proof: Proof, names: Sequence[str], *, refuted: bool) -> list[OutputReport]:
+def _multiplied_out(state: State, proof: Proof, names: Sequence[str], *, refuted: bool) -> list[OutputReport]:
     """Reports on outputs with products multiplied out. Of a job that is refuted they are worth as much as its proof,
     and of no more of them there is a report."""
     if not refuted:
@@ -573,24 +477,6 @@ def _multiplied_out(state: _State, proof: Proof, names: Sequence[str], *, refute
     except Grown:
         effort.hit("refuted_effort" if many else "refuted_steps")
     return found
-
-
-def _with_more(output: OutputReport, again: OutputReport | None, reasons: Mapping[str, str | None]) -> OutputReport:
-    """The report on an output with what was found with more effort."""
-    if again is None or again.verdict is Verdict.PROVED:
-        return again or output
-    if PARTLY in (again.reason or ""):
-        return replace(again, notes=(*again.notes, *output.notes))
-    return replace(output, reason=again.reason) if output.reason == reasons[output.name] else output
-
-
-def _explained(output: OutputReport, reduction: str) -> OutputReport:
-    """The report with the reduction that is missing, if one is, in its reason."""
-    if not reduction:
-        return output
-    if output.verdict is Verdict.UNKNOWN:
-        return replace(output, reason=f"{output.name} = {output.expectation} was not proved: {reduction}")
-    return replace(output, reason=f"{output.reason}\n{reduction}")
 
 
 def _unheard(_: Refinement) -> None:

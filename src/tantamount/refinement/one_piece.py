@@ -28,7 +28,7 @@ from tantamount.proof.simplified import draws
 from tantamount.reduction import reduce_job
 from tantamount.verdict import Mismatch, OutputReport, Verdict
 
-__all__ = ["Executed", "executed", "is_wrong", "of_one_piece"]
+__all__ = ["Executed", "executed", "is_wrong", "of_one_piece", "planned"]
 
 _AGREEING = 2  # inputs on which both programs agree before they are left to a proof
 
@@ -68,7 +68,7 @@ def _executed(job: Job, left: Open | None, outputs: tuple[OutputReport, ...], op
     names = [one.name for one in outputs if one.verdict is not Verdict.PROVED]
     plan: Plan | None = None
     try:
-        plan = _plan(job, options)
+        plan = planned(job, options)
     except TooLarge:
         if left is None:
             return None  # nothing would control that the smaller job is like this one
@@ -78,11 +78,11 @@ def _executed(job: Job, left: Open | None, outputs: tuple[OutputReport, ...], op
         return None
     reduction = reduce_job(job, options.effort)
     small = None if left is None else _same_piece(reduction.job, left, options)
-    searched = search_on(_plan(reduction.job, options), outputs, _AGREEING, together=True)
+    searched = search_on(planned(reduction.job, options), outputs, _AGREEING, together=True)
     return Executed(at_reduced_sizes(reduction, outputs, searched), small)
 
 
-def _plan(job: Job, options: Options) -> Plan:
+def planned(job: Job, options: Options) -> Plan:
     """The plan to execute a job, of which nothing is computed in the calculus."""
     store = Calculus(options.effort)
     return plan_execution(store, job, build_inputs(store, job), SpecificationRun(), RanksRun(job.mesh), options.limits)
@@ -111,7 +111,7 @@ def is_wrong(left: Open, options: Options) -> bool:
     else it is right, most likely, and only does not fit."""
     try:
         part = _job_of(left)
-        plan = _plan(part, options)
+        plan = planned(part, options)
         return any(differing(plan, list(part.outputs), scale) for scale in SCALES[:_AGREEING])
     except TantamountError:
         return False
@@ -139,7 +139,7 @@ def _explained(job: Job, left: Open, executed: Open, options: Options) -> Mismat
     proof = prove(_job_of(left), options.silent())
     failing = [one for one in proof.check(expand=False) if one.verdict is not Verdict.PROVED]
     part = _job_of(executed)
-    plan = _plan(part, options)
+    plan = planned(part, options)
     wrong = differing(plan, [one.name for one in failing])
     if not wrong:
         return None

@@ -248,3 +248,58 @@ def test_a_parameter_that_is_twice_as_large_is_no_share_of_a_mean(tmp_path: Path
     rank = text.format(rows=2, share=0.5, k="add(v, v)", dv="pv", dw="pw") + averaged
     found = mismatch(job(tmp_path, whole, [rank, rank], BATCH))
     assert (found.implementation, found.hint) == ("k", "leave out k"), found.headline
+
+
+# The gradients of three weights, of the mean over the batch; each rank's are twice as large, until they are averaged.
+OF_THREE = """
+    x: float32[{rows}, 3]
+    w: float32[3, 2]
+    u: float32[2, 2]
+    v: float32[2, 2]
+    h = mm(x, w)
+    t = aten.tanh.default(h)
+    z = mm(t, u)
+    y = mm(z, v)
+    g = mul(y, {share})
+    zt = aten.t.default(z)
+    {dv} = mm(zt, g)
+    vt = aten.t.default(v)
+    dz = mm(g, vt)
+    tt = aten.t.default(t)
+    {du} = mm(tt, dz)
+    ut = aten.t.default(u)
+    dt = mm(dz, ut)
+    c = {step}
+    xt = aten.t.default(x)
+    {dw} = mm(xt, c)
+"""
+AVERAGED = """
+    fw = aten.view.default(pw, [-1])
+    fu = aten.view.default(pu, [-1])
+    fv = aten.view.default(pv, [-1])
+    flat = aten.cat.default([{order}])
+    all = _c10d_functional.all_reduce.default(flat, "avg", "dp")
+    aw = aten.slice.Tensor(all, 0, 0, 6)
+    au = aten.slice.Tensor(all, 0, 6, 10)
+    av = aten.slice.Tensor(all, 0, 10, 14)
+    dw = aten.view.default(aw, [3, 2])
+    du = aten.view.default(au, [2, 2])
+    dv = aten.view.default(av, [2, 2])
+    -> dw, du, dv
+"""
+BACKWARD = "aten.tanh_backward.default(dt, t)"
+
+
+@pytest.mark.parametrize(
+    ("step", "order", "place", "hint"),
+    [
+        ("aten.alias.default(dt)", "fw, fu, fv", "c", "apply tanh_backward first"),
+        (BACKWARD, "fv, fu, fw", "flat", "fw, fu, fv instead of fv, fu, fw in flat"),
+    ],
+    ids=["step_missing", "reversed"],
+)
+def test_a_place_among_shares_of_a_mean(tmp_path: Path, step: str, order: str, place: str, hint: str) -> None:
+    whole = OF_THREE.format(rows=4, share=0.25, step=BACKWARD, dw="dw", du="du", dv="dv") + "-> dw, du, dv"
+    rank = OF_THREE.format(rows=2, share=0.5, step=step, dw="pw", du="pu", dv="pv") + AVERAGED.format(order=order)
+    found = mismatch(job(tmp_path, whole, [rank, rank], BATCH))
+    assert (found.implementation, found.hint) == (place, hint), found.headline

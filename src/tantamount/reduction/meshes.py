@@ -1,0 +1,47 @@
+"""The same programs on fewer ranks: long axes of the mesh, along which ranks run one program, made short."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tantamount.effort import Effort
+from tantamount.errors import Unsupported, UserError
+from tantamount.ir.job import Job
+from tantamount.ops.check import check_graph
+from tantamount.reduction.reduce import NotReduced, sketch
+from tantamount.reduction.relations import check_relations
+
+__all__ = ["LONG", "shortened"]
+
+LONG = 4  # axes of so many ranks or fewer are as short as they get
+
+
+def shortened(job: Job, axes: Sequence[str], effort: Effort, ranks: int = 2) -> Job:
+    """The job with those of ``axes`` that are longer than :data:`LONG` made ``ranks`` long: all at once, or else one
+    after the other, those that can be. Types and relations fit; that it computes something alike is not checked."""
+    small = job
+    for axis in (axes, *([axis] for axis in axes)):
+        try:
+            shorter = replace(sketch(small, axis, effort, ranks), outputs=job.outputs)
+        except NotReduced:
+            continue
+        if axis is axes and any(shorter.mesh.axes[one] > LONG for one in axes):
+            continue
+        if not check_relations(shorter) and _is_typed(shorter):
+            small = shorter
+            if axis is axes:
+                break
+    return small
+
+
+def _is_typed(job: Job) -> bool:
+    """True if every node has the type that is on record: a size that a sketch took for a number may not fit."""
+    sizes = {group: job.mesh.group_size(group) for group in job.mesh.groups}
+    try:
+        check_graph(job.specification, None)
+        for graph in {id(graph): graph for graph in job.implementation}.values():
+            check_graph(graph, sizes)
+    except (UserError, Unsupported):
+        return False
+    return True
