@@ -41,8 +41,9 @@ def undefined_clause(store: Store, wanted: Form, found: Form) -> str | None:
     for cell, polynomials in _cells(forms):
         a, b, value = (refresh(store, pin(store, cell, x, sizes)) for x in polynomials)
         excluded = [body(store, t) for t in a if is_strong(kind_of(store, t))]
+        shown: list[Factors] = []  # more, each of which holds only where one of those does
         for mine, terms in ((True, a), (False, b)):
-            for term in terms:
+            for term in sorted(terms, key=lambda t: len(t.monomial)):
                 kind, conditions = kind_of(store, term), body(store, term)
                 if mine and is_strong(kind):
                     continue
@@ -54,8 +55,11 @@ def undefined_clause(store: Store, wanted: Form, found: Form) -> str | None:
                     )
                 ):
                     continue
+                if any(set(other) <= set(conditions) for other in shown):
+                    continue
                 if not _implied(store, conditions, excluded, cell) and not _never(store, conditions, cell):
                     return _clause(store, conditions, mine)
+                shown.append(conditions)
     return None
 
 
