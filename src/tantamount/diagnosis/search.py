@@ -322,7 +322,8 @@ def _promising(start: Start, some: Sequence[tuple[int, Edit, Class]], budget: Bu
             continue
         gain = _gain(start, edit)
         odd = edit.kind is EditKind.LITERAL and start.matches.other_number(edit.places[0])
-        if (gain < 0 and number in numbers and odd) or (gain == 0 and odd):  # what an epsilon does, hardly shows nearby
+        epsilon = odd and gain == 0 and not start.matches.facts(edit.places[0]).combination  # it hardly shows nearby
+        if epsilon or (odd and gain < 0 and number in numbers):
             gain, first = 0, first | {number}
         if gain > 0 or (gain == 0 and number in first):  # what helps may be further below
             gains.append((-gain, number, k))
@@ -337,8 +338,8 @@ def _promising(start: Start, some: Sequence[tuple[int, Edit, Class]], budget: Bu
 
 def _placed(start: Start, found: Sequence[_Candidate]) -> list[_Candidate]:
     """The candidates without those that make a factor good far above the place where the same factor makes something
-    nearby right, and as many outputs: outputs become right wherever on its way a factor is made good, so that they do
-    not say where."""
+    nearby right, by a number that is there, or as many outputs: outputs become right wherever on its way a factor is
+    made good, so that they do not say where."""
     replay = start.matches.replay
     factors = [_factor(start.matches, one.edit) for one in found]
     told = [(factor, one) for one, factor in zip(found, factors, strict=True) if one.near and factor is not None]
@@ -346,7 +347,9 @@ def _placed(start: Start, found: Sequence[_Candidate]) -> list[_Candidate]:
     def is_below(one: _Candidate, factor: float | None) -> bool:
         below = replay.below(one.edit.places)
         return any(
-            factor == same and set(other.repaired) >= set(one.repaired) and not below.isdisjoint(other.edit.places)
+            factor == same
+            and not below.isdisjoint(other.edit.places)
+            and (other.edit.kind is EditKind.LITERAL or set(other.repaired) >= set(one.repaired))
             for same, other in told
         )
 
