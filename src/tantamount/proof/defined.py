@@ -146,17 +146,20 @@ def _implied(store: Store, conditions: Factors, excluded: list[Factors], box: Bo
         found = polynomial(store, [Term(m, 1) for m, _ in both], box)  # true where both are
         rounds += 1
         if found == both or store.effort.exceeds("implied_rounds", rounds):
-            return any(_same_condition(store, conditions, other, box) for other in excluded)
+            return _same_condition(store, conditions, excluded, box)
         both = found
     return True
 
 
-def _same_condition(store: Store, conditions: Factors, other: Factors, box: Box) -> bool:
-    """True if two conjunctions, which apply the same operators, are equal by what makes values equal: the k-th of a row
-    is the one that ``topk`` or a sort has found."""
-    if sorted(store.atoms[f.atom].op for f in conditions) != sorted(store.atoms[f.atom].op for f in other):
-        return False
-    return equal_polynomials(store, (Term(conditions, 1),), (Term(other, 1),), box).proved
+def _same_condition(store: Store, conditions: Factors, excluded: Sequence[Factors], box: Box) -> bool:
+    """True if a conjunction that applies the same operators is equal by what makes values equal: the k-th of a row is
+    the one that ``topk`` or a sort has found."""
+    ops = sorted(store.atoms[f.atom].op for f in conditions)
+    alike = [other for other in excluded if sorted(store.atoms[f.atom].op for f in other) == ops]
+    return any(
+        equal_polynomials(store, (Term(conditions, 1),), (Term(other, 1),), box).proved
+        for other in store.effort.first("conditions_compared", alike)
+    )
 
 
 _Known = Mapping[tuple[int, Index], int]  # booleans at places, with their truth values
