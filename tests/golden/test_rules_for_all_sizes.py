@@ -209,3 +209,26 @@ def test_multiples_of_a_size_are_taken_out_of_quotients(tmp_path: Path) -> None:
 
     assert _refine(tmp_path, shifted(3, 0), shifted(2, 1), {"n": 4, "m": 2}).verdict is Verdict.PROVED
     assert _refine(tmp_path, shifted(3, 0), shifted(2, 2), {"n": 4, "m": 2}).verdict is Verdict.REFUTED
+
+
+def test_quotients_of_one_block_or_of_blocks_of_one(tmp_path: Path) -> None:
+    """``floor(i / a)`` for i below ``a b`` is never b, also where a or b is 1: there is no axis to split then."""
+
+    def found(last: float) -> list[Any]:
+        return [
+            placeholder("A", ["a", "b"]),  # type: ignore[list-item]
+            call("i", "aten.arange.default", [size("a*b")], ["a*b"], "int64"),  # type: ignore[list-item]
+            call("q", "aten.floor_divide.default", [ref("i"), size("a")], ["a*b"], "int64"),  # type: ignore[list-item]
+            call("e", "aten.eq.Scalar", [ref("q"), size("b")], ["a*b"], "bool"),  # type: ignore[list-item]
+            call("s", "aten.sum.default", [ref("e")], [], "int64"),
+            call("y", "aten.add.Tensor", [ref("s"), last], [], "int64"),
+        ]
+
+    zero = [
+        placeholder("A", ["a", "b"]),  # type: ignore[list-item]
+        call("i", "aten.arange.default", [size("a*b")], ["a*b"], "int64"),  # type: ignore[list-item]
+        call("e", "aten.lt.Scalar", [ref("i"), 0], ["a*b"], "bool"),  # type: ignore[list-item]
+        call("y", "aten.sum.default", [ref("e")], [], "int64"),
+    ]
+    assert _refine(tmp_path, found(0), zero, {"a": 5, "b": 11}).verdict is Verdict.PROVED
+    assert _refine(tmp_path, found(1), zero, {"a": 5, "b": 11}).verdict is Verdict.REFUTED

@@ -392,8 +392,8 @@ class _Search:
         above, below = fraction_of(store, u)
         if below == ONE or self.reading.divides(below, conditions):
             return self._towards_zero(factor, above, below)
-        found: list[_Case] = []
-        for sign in (1, -1):  # a divisor that is 0 makes nothing
+        found = [_Case(None, (Condition(below, equal=True),))]  # a mask may pass over it: there it is any number
+        for sign in (1, -1):
             there = Condition(scale(below, sign), strict=True)
             self.reading.divides(there.value, (*conditions, there))
             found += [

@@ -17,7 +17,7 @@ from tantamount.calculus.polynomials import add, affine_polynomial, constant, sc
 from tantamount.calculus.powers import function
 from tantamount.calculus.products import is_integer
 from tantamount.calculus.terms import Polynomial
-from tantamount.sizes.symbolic import is_size, never_below, taken_out
+from tantamount.sizes.symbolic import is_one, is_size, never_below, taken_out
 
 __all__ = ["floor_of", "quotient"]
 
@@ -106,7 +106,8 @@ def _by_size(store: Store, x: Form, y: Form) -> Form | None:
         met = {split_affine(value)[1].get(axis, Fraction(0)) for _, value in x.pieces}
         stride = abs(met.pop()) if len(met) == 1 else 0
         block, left = taken_out(size, stride) if stride else (1, 0)
-        if is_size(block) and not left and taken_out(x.sizes[axis], block)[1] == 0:
+        count, over = taken_out(x.sizes[axis], block) if is_size(block) and not left else (1, 0)
+        if not over and not is_one(count) and not is_one(block):  # no form has an axis that is 1 at the hints
             x = split_axis(x, axis, block)
     pieces: list[Piece] = []
     changed = False
