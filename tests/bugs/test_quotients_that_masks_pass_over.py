@@ -1,6 +1,6 @@
-"""A quotient that is truncated was told apart by the sign of its divisor only, as if a divisor that is 0 left nothing to
-compare. A mask may pass over the quotient there, and choose something else: two programs that choose differently were
-PROVED equal."""
+"""A quotient that is truncated was told apart by the sign of its divisor only, as if a divisor that is 0 left nothing
+to compare. A mask may pass over the quotient there, and choose something else: two programs that choose differently
+were PROVED equal."""
 
 from __future__ import annotations
 
