@@ -97,7 +97,7 @@ SERIES = (
         0.5,
     ),
     Series("layers, GPT (tp 8)", tuple((n, gpt(n, tp=8)) for n in (1, 4, 8, 16, 32, 64)), 0.5),
-    Series("ranks, GPT (tp, 8 layers)", tuple((n, gpt(8, tp=n)) for n in (2, 4, 8)), 0.1),
+    Series("ranks, GPT (tp, 8 layers)", tuple((n, gpt(8, tp=n)) for n in (2, 4, 8, 16, 32)), 0.1),
     Series(
         "ranks (tp 8 x dp, 20 layers)",
         tuple((n, layers(20, tp=8, dp=n // 8)) for n in (8, 64, 512, 4096, 8192)),
