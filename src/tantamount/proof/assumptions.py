@@ -15,9 +15,10 @@ from tantamount.calculus.constants import Reading
 from tantamount.calculus.expand import equal_polynomials
 from tantamount.calculus.index_ranges import in_range
 from tantamount.calculus.printing import show_number
-from tantamount.calculus.rebuild import refresh
+from tantamount.calculus.rebuild import Rebuild, refresh
 from tantamount.calculus.symbolic import Obligation
 from tantamount.calculus.terms import ONE, ZERO, Polynomial, sole_number
+from tantamount.errors import Unsupported
 from tantamount.ir.graph import Graph
 from tantamount.ir.job import SAME_NAME, Job
 from tantamount.ops.calls import COUNTS, asserts, operator_of, requires
@@ -236,7 +237,11 @@ def _breaks_somewhere(store: Store, o: Obligation) -> bool:
     if any(is_size(low) or is_size(high) or low >= high for low, high in o.box):
         return False  # what holds for some sizes only is not asked: to ask would make it a condition on them
     places = _places(store, o) or [o.box]
-    return any(isinstance(equal_polynomials(store, refresh(store, o.value), ONE, p), Equal) for p in places)
+    try:
+        budget = store.effort.bounds.recomputed_factors
+        return any(Rebuild(store, budget=budget, box=p).polynomial(o.value) == ONE for p in places)
+    except Unsupported:
+        return False
 
 
 def _met(store: Store, o: Obligation) -> bool:
