@@ -76,6 +76,7 @@ SAMPLES: tuple[Sample, ...] = (
     call("block_diag.default", (f(2, 3), f(4), f(), f(1, 2))),
     call("block_diag.default", (i(2, 3), f(1, 2))),
     call("linalg_matrix_exp.default", f(3, 3)),
+    call("matrix_exp.default", f(3, 3)),
     call("linalg_matrix_exp.default", f(2, 4, 4)),
     call("fake_quantize_per_tensor_affine_cachemask.default", f(2, 3), 0.125, 2, -8, 7),
     # bits
