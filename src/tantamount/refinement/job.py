@@ -453,15 +453,6 @@ def _proved_with_effort(
     return {o.name: o for o in found}
 
 
-def _unrefuted(checked: tuple[OutputReport, ...], reasons: Mapping[str, str | None]) -> list[str]:
-    """The outputs that are open and that no execution refuted."""
-    return [o.name for o in still_open(checked) if o.verdict is not Verdict.REFUTED or o.reason == reasons[o.name]]
-
-
-def _refuted(outputs: Sequence[OutputReport]) -> bool:
-    return any(output.verdict is Verdict.REFUTED for output in outputs)
-
-
 def _multiplied_out(state: State, proof: Proof, names: Sequence[str], *, refuted: bool) -> list[OutputReport]:
     """Reports on outputs with products multiplied out. Of a job that is refuted they are worth as much as its proof,
     and of no more of them there is a report."""
