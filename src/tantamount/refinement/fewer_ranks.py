@@ -8,6 +8,7 @@ that is the number of ranks is another there. See docs/design/reduced-shapes.md.
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -20,12 +21,14 @@ from tantamount.proof import Options
 from tantamount.reduction.meshes import LONG, shortened
 from tantamount.refinement.one_piece import planned
 from tantamount.refinement.result import Refinement
-from tantamount.refinement.state import MANY_RANKS
 from tantamount.verdict import Counterexample, Mismatch, OutputReport, Verdict
 
 __all__ = ["OnFewer", "on_fewer_ranks"]
 
-_SHORT = (3, 5, 2)  # ranks along an axis that is made short: factors of two are common in programs that are right
+_NUMBER = re.compile(r"(?<![\w.:])\d")  # but of a name, or of a line
+# Ranks along an axis that is made short, and on the whole mesh (stages are not made fewer). Factors of two are common
+# in programs that are right: with two ranks they look like means.
+_SHORT = ((3, 32), (5, 16), (2, 32))
 
 
 @dataclass(frozen=True)
@@ -69,8 +72,8 @@ def _explained(
     refine: Callable[[Job], Refinement],
 ) -> OnFewer | None:
     whole = planned(job, options)  # first: what is too large to be executed is not refuted by what is smaller
-    meshes = [shortened(job, axes, options.effort, ranks) for ranks in _SHORT]
-    meshes = [one for one in meshes if one.mesh.world_size <= MANY_RANKS]
+    found = [(shortened(job, axes, options.effort, ranks), most) for ranks, most in _SHORT]
+    meshes = [one for one, most in found if one.mesh.world_size <= min(most, job.mesh.world_size - 1)]
     if not meshes:
         return None
     small, *others = meshes
@@ -93,13 +96,18 @@ def _explained(
 
 
 def _common(one: Mismatch, other: Mismatch | None) -> Mismatch:
-    """The words that two meshes share; of what they do not only the place is left."""
-    if other is not None and (one.headline, one.difference, one.hint) == (other.headline, other.difference, other.hint):
+    """The words that two meshes share, or that name no number where there is one mesh only; of others only the place is
+    left."""
+    words = (one.headline, one.difference, one.hint)
+    if (
+        not any(map(_NUMBER.search, words))
+        if other is None
+        else words == (other.headline, other.difference, other.hint)
+    ):
         return one
     at = f" ({one.implementation_source})" if one.implementation_source else ""
     told = f"{one.implementation or one.specification}{at} is the first that is not what the specification has there"
     if other is not None and one.headline == other.headline:
-        return replace(
-            one, difference=one.difference if one.difference == other.difference else "", hint="", equations=()
-        )
+        difference = one.difference if one.difference == other.difference else ""
+        return replace(one, difference=difference, hint="", equations=())
     return replace(one, headline=told, difference="", hint="", equations=())
