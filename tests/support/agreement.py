@@ -20,6 +20,7 @@ from tantamount.calculus.expand import distribute
 from tantamount.calculus.forms import Form, aligned
 from tantamount.calculus.rebuild import refresh
 from tantamount.calculus.symbolic import Symbolic, Trace
+from tantamount.calculus.terms import Factor
 from tantamount.effort import Effort
 from tantamount.errors import Unsupported
 from tantamount.ops.algebra import Tensor
@@ -99,6 +100,9 @@ class CheckedEvaluator(Evaluator):
         value = super().product(factors, axes)
         if any(abs(e) > 1e5 for _, e, _ in factors):
             self.overflow = True  # exp(x) ** 10**9 loses what exp(x) was rounded by
+        atoms = ((Factor(a, 1, index),) for a, _, index in factors)
+        if np.isinf(value).any() and not any(np.isinf(Evaluator.product(self, one, axes)).any() for one in atoms):
+            self.overflow = True  # exp(x) ** 81000 beside exp(y) ** -27000, whose product is none of the two
         known = np.abs(value[np.isfinite(value)])
         self.largest = max(self.largest, float(known.max(initial=0.0)))
         return value
