@@ -52,7 +52,10 @@ NO_HINT = Hint()
 # ------------------------------------------------------------------------------------------------ following a hint
 def proved_with(job: Job, hint: Hint, proof: Proof, only: Collection[str], seconds: float) -> bool:
     """True if some outputs of the job, ``only`` those, are proved once the hint is followed, which may take so many CPU
-    seconds. What ``proof``, that of the job as it is, has computed is not computed again."""
+    seconds. What ``proof``, that of the job as it is, has computed is not computed again. A hint that touches no output
+    repairs none."""
+    if not only:
+        return False
     effort = copy.copy(proof.options.effort)
     effort.hits = {}  # what a second proof does not find is no news of the first
     kept, proof.store.effort = proof.store.effort, effort

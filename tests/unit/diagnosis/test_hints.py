@@ -61,6 +61,7 @@ def test_hints_are_proved_over_the_store_of_another_proof_as_alone(tmp_path: Pat
             hint = Hint("", dict.fromkeys(((rank, "s") for rank in range(2)), line))
             effort, computed = proof.store.effort, proof.shared.computed
             assert proved_with(job, hint, proof, ["y"], 60.0) is (how == "sum")
+            assert not proved_with(job, hint, proof, [], 60.0)  # of no output all is proved, whatever is changed
             assert proof.store.effort is effort
             assert proof.shared.computed - computed <= 2  # what follows from the change
         assert all(output.verdict is not Verdict.PROVED for output in proof.check())
