@@ -7,9 +7,8 @@ equal elements comes first, every operator decides for itself; but
 
 is the j-th smallest element whatever it decides, and so is a function of that element if L(u) is replaced by one: equal
 elements have equal values, also where the row has ``exp(L(u)) / Z`` instead. So O may be replaced by the stable order
-there, and the j-th greatest
-element is the (n - 1 - j)-th smallest one, the last of which is the maximum. This needs the sum to run over the
-whole row, and what depends on u to depend on L(u) alone.
+there, and the j-th greatest element is the (n - 1 - j)-th smallest one, the last of which is the maximum. This needs
+the sum to run over the whole row, and what depends on u to depend on L(u) alone.
 """
 
 from __future__ import annotations

@@ -186,9 +186,8 @@ def _of_sum(store: Store, atom: Atom) -> Span:
 
 def _at_most_once(store: Store, guard: Factor, ranges: tuple[int, ...]) -> set[int]:
     """Bound variables (0 is the first) at one place of which, at most, ``[t + position == 0]`` holds, whatever the
-    others
-    are: t does not depend on them and the strides, in order, each exceed all that the smaller ones can add up to; or t
-    is a position in an order of a row, of which no two are equal."""
+    others are: t does not depend on them and the strides, in order, each exceed all that the smaller ones can add up
+    to; or t is a position in an order of a row, of which no two are equal."""
     atom = store.atoms[guard.atom]
     if atom.op != "equal" or guard.exponent != 1:
         return set()

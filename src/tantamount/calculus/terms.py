@@ -1,9 +1,8 @@
 """Terms: what a normal form is made of, and how to write and read one.
 
 A :data:`Polynomial` is a sum of terms, a :class:`Term` a coefficient times a product of factors, a :class:`Factor` a
-power
-of an atom at a place. All of them are tuples, so that they are hashed, compared and taken apart fast; their fields have
-names, and the functions here make and recognise the shapes that come up everywhere.
+power of an atom at a place. All of them are tuples, so that they are hashed, compared and taken apart fast; their
+fields have names, and the functions here make and recognise the shapes that come up everywhere.
 """
 
 from __future__ import annotations

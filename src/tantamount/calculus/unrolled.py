@@ -1,9 +1,8 @@
 """Short sums term by term, where what they are compared with reads the same tensor at single positions.
 
 A loop that was unrolled reads ``k[0]``, ``k[1]``, ..., a scan or a product of matrices sums over ``k[b]``. Written out,
-``sum[b<2] f(b) = f(0) + f(1)``, and in each term the masks, running sums and exponentials of the position are those
-of a
-number.
+``sum[b<2] f(b) = f(0) + f(1)``, and in each term the masks, running sums and exponentials of the position are those of
+a number.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Relations as a file: what was found is saved, edited and given again.
 
 ``[checkpoint]`` has the shapes of a checkpoint's tensors, ``[first]`` and ``[second]`` say what the parameters of the
-two
-models are made of them: an expression, or one with ``times`` and ``plus``. A file of programs without loaders has
-``[inputs]``
-and ``[outputs]`` as a job has them. Nothing of a file is executed.
+two models are made of them: an expression, or one with ``times`` and ``plus``. A file of programs without loaders has
+``[inputs]`` and ``[outputs]`` as a job has them. Nothing of a file is executed.
 """
 
 from __future__ import annotations

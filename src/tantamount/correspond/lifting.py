@@ -2,8 +2,7 @@
 
 The bounds of a slice and the sizes of a reshape are multiples of sizes of the tensors. Each number is taken for a
 constant, or for one rational multiple of one size, whichever explains it at every size that was looked at. Where
-several
-explanations are left, they must give the same number at the size that is asked for.
+several explanations are left, they must give the same number at the size that is asked for.
 """
 
 from __future__ import annotations

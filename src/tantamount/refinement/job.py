@@ -80,11 +80,9 @@ def refine_job(
 ) -> Refinement:
     """The verdict on a job; the arguments are those of :func:`tantamount.refine`, but ``effort`` says all that may be
     spent, ``doubtful`` that something is probably wrong, so that values are compared before forms are, ``cut_from``
-    from
-    how many nodes of a specification on it is cut where both programs agree, if it is not proved as a whole, and
+    from how many nodes of a specification on it is cut where both programs agree, if it is not proved as a whole, and
     ``so_far`` is told the report as it would be if the work ended now, whenever more is known (only where time or
-    memory are
-    limited). Raises :class:`UserError`."""
+    memory are limited). Raises :class:`UserError`."""
     how = effort if effort is not None else Effort()
     state = State(job, strict, how, so_far or _unheard, cut_from)
     bounds = limits if limits is not None else limits_from_environment()

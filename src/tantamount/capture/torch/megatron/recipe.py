@@ -1,8 +1,7 @@
 """Megatron-Core's ``GPTModel`` by the configuration of a model of transformers, filled from its checkpoint.
 
 Megatron has queries, keys and values of each group of heads one after the other in one matrix, and the gate and its
-twin in
-another. That a checkpoint of transformers is the same model there is what ``tantamount compare`` proves.
+twin in another. That a checkpoint of transformers is the same model there is what ``tantamount compare`` proves.
 """
 
 # pyright: basic
