@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from tantamount.errors import UserError
+from tantamount.errors import TantamountError, UserError
 from tantamount.limits import Bound, Bounds, bounds_table
 
 __all__ = [
@@ -174,6 +174,18 @@ class Effort:
             return None
         finally:
             self._most = outer
+
+    def trying(self, way: Callable[[], T | None]) -> T | None:
+        """Return the result of a ``way`` that is one of several; ``None`` also where it raises an error of this
+        package. Then what was left open on that way is no news of another answer: no bound was hit."""
+        kept, self.hits = self.hits, dict(self.hits)
+        try:
+            found = way()
+        except TantamountError:
+            found = None
+        if found is None:
+            self.hits = kept
+        return found
 
     def allow(self, steps: int) -> None:
         """Let the block that is watched take so many steps more."""

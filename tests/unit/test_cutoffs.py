@@ -44,7 +44,6 @@ ALLOWED: dict[str, str] = {
     "capture/hlo_orders.py: _MOST": REFUSED,
     "capture/torch/generators.py: _TOKEN": NUMBERING,  # bytes of the state of a generator
     "capture/torch/generators.py: _WORDS": NUMBERING,
-    "correspond/alignment.py: _LONG": WAY,  # longer axes are shrunk first, then executed as they are
     "correspond/index_maps.py: _FEW": WAY,
     "correspond/index_maps.py: _PIECES": "an index map of more pieces is no expression that anybody reads; a capture, "
     "which has no effort, says that it found none",

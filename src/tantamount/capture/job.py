@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import isfinite, prod
 from pathlib import Path
@@ -198,9 +198,12 @@ class GraphFiles:
     operators: Mapping[str, CustomOperator]
     read: dict[Path, Graph]
     readers: Sequence[Reader]
+    by_name: dict[str, Graph] = field(default_factory=dict[str, Graph])  # of thousands of ranks most name one file
 
     def graph(self, value: object, place: Place) -> Graph:
         name = place.name(value, "the path of a graph file")
+        if name in self.by_name:
+            return self.by_name[name]
         if named(name, self.readers) is None:
             needed = f"a graph file: {endings(self.readers)}"
             raise place.wrong(name, needed, code="graph-format", hint=conversion(name))
@@ -217,6 +220,7 @@ class GraphFiles:
             )  # fmt: skip
         if real not in self.read:
             self.read[real] = replace(read_graph(path, self.limits, self.readers), operators=self.operators)
+        self.by_name[name] = self.read[real]
         return self.read[real]
 
 
@@ -244,8 +248,7 @@ def _implementation(top: Fields, files: _Graphs) -> tuple[tuple[Graph, ...], Mes
             f"{len(names)} graphs for the mesh {axes}", f"{mesh.world_size}, one per rank", code="mesh-size",
             hint="one program that every rank runs is given as `graph`",
         )  # fmt: skip
-    read = {name: files.graph(name, place) for name in dict.fromkeys(names) if isinstance(name, str)}
-    graphs = tuple(read[name] if isinstance(name, str) else files.graph(name, place) for name in names)
+    graphs = tuple(files.graph(name, place) for name in names)
     recorded = [graph.rank for graph in graphs]
     if None not in recorded and recorded != list(range(len(graphs))) and set(recorded) == set(range(len(graphs))):
         raise place.wrong(f"files of ranks {recorded}", "files in rank order", code="rank-order")

@@ -29,13 +29,12 @@ from tantamount.ops.classes import RankClass, rank_classes
 from tantamount.proof.cuts import Aligned, Candidates, Window
 from tantamount.proof.inputs import Inputs, build_inputs
 from tantamount.proof.run import RanksRun, SpecificationRun
-from tantamount.reduction import NotReduced, sketch
+from tantamount.reduction import NotReduced, long_axes, sketch
 from tantamount.semantics.reference import Array
 
 __all__ = ["align"]
 
 _SEED = 5
-_LONG = 4  # ranks along an axis: longer ones are shrunk
 
 _Part = tuple[tuple[Placement, ...], "Window | None"]
 _Box = tuple[tuple[int, int], ...]
@@ -46,7 +45,7 @@ def align(store: Store, job: Job, inputs: Inputs, classes: Sequence[RankClass], 
     """The candidates for tensors of every class of ranks, by its leader and node name; empty if nothing could be
     executed. A job that is too large, or of many ranks that run one program, is executed as a smaller one, if there is
     one that seems to compute something alike."""
-    long = [axis for axis, size in classes[0].mesh.axes.items() if size > _LONG]
+    long = long_axes(classes)
     found = _sketched(job, classes, long, limits, store.effort) if long else None
     if found is not None:
         return found

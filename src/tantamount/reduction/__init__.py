@@ -4,6 +4,7 @@ May import: ``errors``, ``ir``, ``ops``. Used by ``refine`` and by ``certificate
 See docs/design/reduced-shapes.md.
 """
 
+from tantamount.reduction.meshes import long_axes, shortened
 from tantamount.reduction.reduce import NotReduced, Reduction, reduce_job, sketch
 
-__all__ = ["NotReduced", "Reduction", "reduce_job", "sketch"]
+__all__ = ["NotReduced", "Reduction", "long_axes", "reduce_job", "shortened", "sketch"]

@@ -9,12 +9,18 @@ from tantamount.effort import Effort
 from tantamount.errors import Unsupported, UserError
 from tantamount.ir.job import Job
 from tantamount.ops.check import check_graph
+from tantamount.ops.classes import RankClass
 from tantamount.reduction.reduce import NotReduced, sketch
 from tantamount.reduction.relations import check_relations
 
-__all__ = ["LONG", "shortened"]
+__all__ = ["LONG", "long_axes", "shortened"]
 
 LONG = 4  # axes of so many ranks or fewer are as short as they get
+
+
+def long_axes(classes: Sequence[RankClass]) -> list[str]:
+    """The axes of the mesh, along which ranks run one program, that can be made short."""
+    return [axis for axis, size in classes[0].mesh.axes.items() if size > LONG]
 
 
 def shortened(job: Job, axes: Sequence[str], effort: Effort, ranks: int = 2) -> Job:

@@ -7,18 +7,15 @@ that is the number of ranks is another there. See docs/design/reduced-shapes.md.
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from tantamount.effort import Stopped
-from tantamount.errors import TantamountError
 from tantamount.execution.reduced import differing
 from tantamount.ir.job import Job
 from tantamount.ops.classes import rank_classes
 from tantamount.proof import Options
-from tantamount.reduction.meshes import LONG, shortened
+from tantamount.reduction import long_axes, shortened
 from tantamount.refinement.one_piece import planned
 from tantamount.refinement.result import Refinement
 from tantamount.verdict import Counterexample, Mismatch, OutputReport, Verdict
@@ -47,20 +44,11 @@ def on_fewer_ranks(
 ) -> OnFewer | None:
     """The explanation of a job whose ``outputs`` are not all proved; ``None`` if no axis is long, or if none of them is
     refuted on fewer, or one that is differs there only. ``refine`` gives the verdict on another job."""
-    axes = [axis for axis, n in rank_classes(job.implementation, job.mesh)[0].mesh.axes.items() if n > LONG]
+    axes = long_axes(rank_classes(job.implementation, job.mesh))
     open_ = [one.name for one in outputs if one.verdict is not Verdict.PROVED]
-    effort = options.effort
-    kept, effort.hits = effort.hits, copy.copy(effort.hits)
-    found: OnFewer | None = None
-    try:
-        found = _explained(job, axes, outputs, open_, options, refine) if axes else None
-    except Stopped:
-        raise
-    except TantamountError:
-        found = None
-    if found is None:
-        effort.hits = kept  # what was left open here is no news of another answer
-    return found
+    if not axes:
+        return None
+    return options.effort.trying(lambda: _explained(job, axes, outputs, open_, options, refine))
 
 
 def _explained(

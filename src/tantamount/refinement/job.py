@@ -193,6 +193,8 @@ def _refine(state: State, options: Options, doubtful: bool, known: Proof | None)
         clock.lap("relation")
     if many and still_open(checked):
         checked = _explained_on_fewer(state, proof, checked, options)
+        if left and state.mismatch is None and _refuted_by_one_piece(state, left[0], options):
+            return
     if still_open(checked) and state.mismatch is None:
         patience = proof.options.effort.bounds.doubtful_seconds if doubtful else None
         proof, checked = _not_proved(state, proof, checked, patience)

@@ -7,7 +7,6 @@ docs/design/lemmas.md says why that is so.
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -46,16 +45,13 @@ class Executed:
 def executed(job: Job, left: Open | None, outputs: tuple[OutputReport, ...], options: Options) -> Executed | None:
     """The result of executing the whole job, if it refutes all outputs that are not proved in pieces: those before the
     one that is ``left``, if they say anything. ``outputs`` are the reports so far."""
-    effort = options.effort
-    kept, effort.hits = effort.hits, copy.copy(effort.hits)
-    try:
+
+    def way() -> Executed | None:  # what it raises whoever looks at the job with a proof meets again, and says so
         found = _executed(job, left, outputs, options)
-    except TantamountError:  # whoever looks at the job with a proof meets it again, and says so
-        found = None
-    if found is None or not found.searched.counterexample or not _settled(found.searched.outputs):
-        effort.hits = kept
-        return None
-    return found
+        settled = found is not None and found.searched.counterexample and _settled(found.searched.outputs)
+        return found if settled else None
+
+    return options.effort.trying(way)
 
 
 def _settled(outputs: tuple[OutputReport, ...]) -> bool:
@@ -120,16 +116,12 @@ def is_wrong(left: Open, options: Options) -> bool:
 def of_one_piece(job: Job, left: Open, executed: Open, options: Options) -> Mismatch | None:
     """The mismatch of the piece that is open, if the whole job is proved with its hint; ``executed`` is the piece of
     what was executed."""
-    effort = options.effort
-    kept, effort.hits = effort.hits, copy.copy(effort.hits)
-    try:
+
+    def way() -> Mismatch | None:
         found = _explained(job, left, executed, options)
-    except TantamountError:
-        found = None
-    if found is None or not found.hint:
-        effort.hits = kept  # what was left open here is no news of another answer
-        return None
-    return found
+        return found if found is not None and found.hint else None
+
+    return options.effort.trying(way)
 
 
 def _explained(job: Job, left: Open, executed: Open, options: Options) -> Mismatch | None:
