@@ -256,7 +256,7 @@ WRONG: dict[str, tuple[str, str, str, str]] = {
     "too many ranks": (_with("tp = 2", "tp = 200000"), "limit-ranks", "[impl]: mesh", "200000 ranks"),
     "missing rank": (_with("tp = 2", "tp = 4"), "job-mesh-size", "[impl]: graphs", "2 graphs for the mesh tp=4"),
     "too many graphs": (_with("tp = 2", "tp = 1"), "job-mesh-size", "[impl]: graphs", "2 graphs for the mesh tp=1"),
-    "a list as a graph": (_with('graphs = ["rank0.json", "rank1.json"]', 'graphs = [["rank0.json"], "rank1.json"]'), "job-field", "graphs", "a list of 1"),
+    "a list as a graph": (_with('["rank0.json", ', '[["rank0.json"], '), "job-field", "[impl]: graphs", "a list of 1"),
     "no graphs": (_with('graphs = ["rank0.json", "rank1.json"]\n', ""), "job-field", "[impl]", "neither"),
     "graph and graphs": (_with("mesh =", 'graph = "rank0.json"\nmesh ='), "job-field", "[impl]", "both"),
     "graphs is text": (_with('["rank0.json", "rank1.json"]', '"rank0.json"'), "job-field", "[impl]: graphs", "rank0"),
