@@ -102,7 +102,7 @@ class Maker:
         for name, other in made:
             inputs = dict(sample.inputs)
             if name.startswith("random"):
-                other, inputs = varied(other, inputs, random)
+                other, inputs = varied(other, inputs, random, self.policy)
             key = _key(other)
             if key in seen:
                 continue

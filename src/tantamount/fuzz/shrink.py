@@ -17,6 +17,7 @@ from tantamount.fuzz.backends.base import Compiler
 from tantamount.fuzz.cases import Form
 from tantamount.fuzz.draft import Policy, usable
 from tantamount.fuzz.generate import pruned
+from tantamount.fuzz.in_place import writes_unseen
 from tantamount.fuzz.oracle import Failure, compare, message_pattern
 from tantamount.ir.graph import Argument, Constant, Graph, Node, Output, Ref, references
 from tantamount.ir.types import TensorType
@@ -42,6 +43,8 @@ def form_of(
     graph: Graph, inputs: Mapping[str, Array], name: str = "shrunk", policy: Policy | None = None
 ) -> Form | None:
     """A program with what it should compute; ``None`` if that cannot be said."""
+    if not writes_unseen(graph):
+        return None
     exact = Exact()
     try:
         values = evaluate(graph, inputs, exact)

@@ -172,7 +172,7 @@ class Coverage:
         seen = self.behind.get(key, set())
         groups: dict[str, list[str]] = {"": [*LEAVES]}  # leaves; operators that move, compute, or add up and choose
         for name in sorted(self.makes.get(dtype.label, ())):
-            group = _module(name) if name in SAMPLERS else ""
+            group = _module(name)
             names = [f"{name}/{place}" for place in PLACES] if name in REDUCING else [name]
             groups.setdefault(group, []).extend(names)
         (makers,) = random.choices([*groups.values()], [_WEIGHTS.get(group, 1.0) for group in groups])
@@ -213,7 +213,7 @@ class Coverage:
         none."""
         makers: list[str] = []
         for name in self.makes.get(dtype.label, ()):
-            if name in SAMPLERS and _module(name) == "sums":
+            if _module(name) == "sums":
                 makers += [f"{name}/{place}" for place in PLACES] if name in REDUCING else [name]
         readers = [target for target in self._rows[dtype.label] if _module(target) == "numbers"]
         if random.random() < 0.5:
@@ -278,7 +278,7 @@ class Coverage:
 
     def _pair(self, maker: str, target: str, dtype: str) -> None:
         self.behind.setdefault((target, dtype), set()).add(maker)
-        if maker not in LEAVES and "/" not in maker:
+        if maker in SAMPLERS:  # not leaves, places of reductions, and calls in place
             self.makes.setdefault(dtype, set()).add(maker)
 
     def _count(self, line: Mapping[str, Any]) -> None:

@@ -1,5 +1,5 @@
 """Changes that a compiler must not notice: constants that become inputs and inputs that become constants, calls that
-are made twice, and calls that nothing needs."""
+are made twice, calls that nothing needs, and calls that write into their operand."""
 
 from __future__ import annotations
 
@@ -8,23 +8,26 @@ from random import Random
 
 import numpy as np
 
+from tantamount.fuzz.draft import Policy
+from tantamount.fuzz.in_place import written
 from tantamount.ir.graph import Argument, Constant, Graph, Node, Ref
 from tantamount.semantics.reference import Array
 from tantamount.semantics.rounding import array_type
 
 __all__ = ["varied"]
 
-_TWICE, _DEAD = 0.4, 0.2  # the share of programs with a call made twice, and with a call that nothing needs
+# The share of programs with a call made twice, with a call that nothing needs, and with calls in place.
+_TWICE, _DEAD, _IN_PLACE = 0.4, 0.2, 0.5
 
 
-def varied(graph: Graph, inputs: dict[str, Array], random: Random) -> tuple[Graph, dict[str, Array]]:
+def varied(graph: Graph, inputs: dict[str, Array], random: Random, policy: Policy) -> tuple[Graph, dict[str, Array]]:
     """The program with some of its constants made inputs and inputs made constants, and now and then a call made twice,
-    each for some of its readers, or made once more for none. The graph's calls are typed."""
+    each for some of its readers, or made once more for none, or calls in place. The graph's calls are typed."""
     graph, inputs = _exchanged(graph, inputs, random)
     for share, read in ((_TWICE, True), (_DEAD, False)):
         if random.random() < share:
             graph = _copied(graph, random, read)
-    return graph, inputs
+    return (written(graph, policy, random) if random.random() < _IN_PLACE else graph), inputs
 
 
 def _copied(graph: Graph, random: Random, read: bool) -> Graph:
