@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tantamount.errors import InternalError, TantamountError
-from tantamount.fuzz.draft import Policy, usable
+from tantamount.fuzz.draft import CAST, Policy, usable
 from tantamount.fuzz.generate import Sample, generate
 from tantamount.fuzz.goals import Goal
 from tantamount.fuzz.variants import varied
@@ -72,6 +72,8 @@ class Maker:
             return False
         results = result if isinstance(result, tuple) else (result,)
         given = [x.dtype for x in operands if isinstance(x, TensorType)]
+        if target == CAST:
+            given += [x.dtype for x in results]
         return policy.has(target, given) and all(
             x.dtype in policy.dtypes and prod(x.shape) <= 4 * policy.largest for x in results
         )

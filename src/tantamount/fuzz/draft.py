@@ -19,7 +19,7 @@ from tantamount.semantics.exact import Exact, Held, held_input
 from tantamount.semantics.reference import Array
 from tantamount.semantics.rounding import FORMATS, array_type
 
-__all__ = ["ALL_DTYPES", "NARROW", "Draft", "Policy", "counted", "usable"]
+__all__ = ["ALL_DTYPES", "CAST", "NARROW", "Draft", "Policy", "counted", "usable"]
 
 ALL_DTYPES = (
     DType.FLOAT32, DType.INT32, DType.INT64, DType.BOOL, DType.FLOAT16, DType.INT8, DType.UINT8, DType.FLOAT64,
@@ -28,6 +28,7 @@ ALL_DTYPES = (
 _SIZES = (1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65)
 _SIZE_WEIGHTS = (3, 5, 5, 5, 3, 2, 4, 3, 6, 4, 2, 4, 3, 2, 2, 2)
 _RANK_WEIGHTS = (1, 8, 12, 8, 4)
+CAST = "aten._to_copy.default"
 NARROW = (DType.INT8, DType.UINT8, DType.INT16)
 _LOOSEST = 1e-2  # an error bound beyond this part of the largest value shows nothing
 
@@ -61,7 +62,7 @@ class Policy:
         return not interpretation.wraps or (self.wrap and not interpretation.wrapped_by & self.never_wrap)
 
     def has(self, target: str, dtypes: Sequence[DType]) -> bool:
-        """True if operands of some element types are what an operator is there for."""
+        """True if operands of some element types are what an operator is there for; of a cast also its result's."""
         if self.kernels is None or target not in self.kernels:
             return True
         return all(dtype.label in self.kernels[target] for dtype in counted(target, dtypes))
@@ -264,6 +265,7 @@ class Draft:
         interpretation, policy = self.interpretation, self.policy
         flags, wraps = len(interpretation.flags), interpretation.wraps
         operands = [self.values[name].dtype for name in _names((*args, *kwargs.values())) if name in self.values]
+        operands += [item for item in kwargs.values() if isinstance(item, DType)]
         if not policy.has(target, operands):
             return None
         try:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from tantamount.fuzz.draft import Draft, Policy
+from tantamount.fuzz.draft import CAST, Draft, Policy
 from tantamount.fuzz.goals import LEAVES, REDUCING, Goal, maker_names
 from tantamount.fuzz.samplers import SAMPLERS
 from tantamount.ir.graph import Graph, Node, Output, references
@@ -19,7 +19,6 @@ __all__ = ["Sample", "generate", "pruned"]
 
 _GUIDED = 0.8  # the share of steps that go for a goal, while there are any
 _AGAIN = 0.12  # the share of steps that make a call of an operator that a call was made of
-_CAST = "aten._to_copy.default"
 _RANKS_OF_PLACES = {"first": (2, 2, 3), "inner": (3, 3, 4), "last": (2, 3), "all": (1, 2)}
 
 
@@ -122,7 +121,7 @@ def _made(draft: Draft, goal: Goal) -> str | None:
         if known and r.random() < 0.5:
             return r.choice(known)
     ranks = _RANKS_OF_PLACES.get(goal.place or "")
-    reuse = not goal.ends and goal.maker != _CAST
+    reuse = not goal.ends and goal.maker != CAST
 
     def wanted(x: Tensor) -> bool:
         return x.dtype is goal.dtype and (ranks is None or x.rank >= min(ranks))
@@ -131,7 +130,7 @@ def _made(draft: Draft, goal: Goal) -> str | None:
         if attempt < 2:
             draft.wish = draft.pick((), wanted) if reuse and r.random() < 0.5 else None
             if draft.wish is None:
-                dtype = _source(draft, goal) if goal.maker == _CAST else goal.dtype
+                dtype = _source(draft, goal) if goal.maker == CAST else goal.dtype
                 draft.wish = draft.leaf(draft.shape(r.choice(ranks) if ranks else None), dtype)
         draft.aim, draft.place = goal.dtype, goal.place
         name = SAMPLERS[goal.maker].draw(draft, goal.maker)

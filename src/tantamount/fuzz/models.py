@@ -16,7 +16,7 @@ import numpy as np
 
 from tantamount.effort import Effort
 from tantamount.errors import TantamountError, UserError
-from tantamount.fuzz.draft import Draft, Policy, usable
+from tantamount.fuzz.draft import CAST, Draft, Policy, usable
 from tantamount.fuzz.generate import Sample, pruned
 from tantamount.fuzz.plain import plain_calls
 from tantamount.fuzz.samplers import SAMPLERS
@@ -120,6 +120,8 @@ def _may(node: Node, types: Mapping[str, TensorType], policy: Policy) -> bool:
     if node.target not in (SAMPLERS if policy.targets is None else policy.targets) or len(node.type.shape) > 5:
         return False
     dtypes = [types[name].dtype for name in operands]
+    if node.target == CAST:
+        dtypes.append(node.type.dtype)
     return all(dtype in policy.dtypes for dtype in (*dtypes, node.type.dtype)) and policy.has(node.target, dtypes)
 
 

@@ -28,6 +28,8 @@ from tantamount.semantics.reference import Array
 
 __all__ = ["Shrunk", "shrink"]
 
+_OVERDUE = 10  # compilations that one counts for which does not end: it takes all the time that it may
+
 Program = tuple[Graph, Mapping[str, Array]]
 
 
@@ -70,9 +72,10 @@ def shrink(failure: Failure, compiler: Compiler, most: int = 60, policy: Policy 
         form = form_of(*program, policy=policy)
         if form is None or spent >= most:
             return None
-        spent += 1
         level = failure.level
-        found = compare(compiler.backend, form, compiler.run(form.graph, form.inputs, level), level)
+        outcome = compiler.run(form.graph, form.inputs, level)
+        spent += _OVERDUE if outcome.status == "overdue" else 1
+        found = compare(compiler.backend, form, outcome, level)
         if found is None or found.kind != failure.kind:
             return None
         return found if failure.kind == "wrong" or message_pattern(found.message) == pattern else None

@@ -22,7 +22,7 @@ from heapq import nsmallest
 from random import Random
 from typing import Any
 
-from tantamount.fuzz.draft import NARROW, Policy
+from tantamount.fuzz.draft import CAST, NARROW, Policy
 from tantamount.fuzz.goals import LEAVES, PLACES, REDUCING, Goal, maker_names
 from tantamount.fuzz.samplers import SAMPLERS
 from tantamount.ir.graph import Graph, references
@@ -34,10 +34,9 @@ Pair = tuple[str, str, str]  # maker (an operator, "input" or "constant"), opera
 _GOALS = 3  # for each of the two element types of a case
 _RANKS = (0, 1, 2, 3, 4)
 _ENDS = 0.3  # the share of goals of integers whose leaves have elements at the ends of their type
-_CAST = "aten._to_copy.default"
 _LEAVING = (  # operators whose results may leave their type
     "aten.abs.default", "aten.neg.default", "aten.add.Tensor", "aten.sub.Tensor", "aten.mul.Tensor",
-    "aten.cumsum.default", "aten.sum.dim_IntList", _CAST,
+    "aten.cumsum.default", "aten.sum.dim_IntList", CAST,
 )  # fmt: skip
 _ADDING = frozenset({"aten.sum.dim_IntList", "aten.cumsum.default", "aten.mean.dim"})
 _RING = frozenset({  # give the same modulo 2 ** n, whether their operands were wrapped or not
@@ -187,7 +186,7 @@ class Coverage:
         rows = self._row(policy, dtype)
         readers = [target for target in rows if target not in _RING and _module(target) != "layout"]
         if random.random() < 0.5:  # those that may compute in a wider type
-            readers = [target for target in readers if target == _CAST or _module(target) == "sums"] or readers
+            readers = [target for target in readers if target == CAST or _module(target) == "sums"] or readers
         makers = [maker for maker in _LEAVING if maker in rows]
         found = self._least(makers, readers, dtype, random, ends=True)
         if not found:
@@ -196,7 +195,7 @@ class Coverage:
         groups: dict[str, list[str]] = {}
         for target in rows:
             if target not in _RING and _module(target) != "layout":
-                groups.setdefault(_CAST if target == _CAST else _module(target), []).append(target)
+                groups.setdefault(CAST if target == CAST else _module(target), []).append(target)
         if random.random() < 0.5:  # those that add up, in a wider type
             groups["sums"] = [target for target in groups.get("sums", ()) if target in _ADDING] or groups.get(
                 "sums", []

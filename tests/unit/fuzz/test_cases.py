@@ -93,6 +93,21 @@ def test_policies_are_kept() -> None:
                     assert np.all(np.abs(x.value.array) <= 1000)
 
 
+def test_casts_go_to_the_types_that_a_backend_casts_to() -> None:
+    policy = policy_of([backends()["iree"]])
+    assert DType.INT16 in policy.dtypes
+    maker = Maker(policy, RULES)
+    casts = [
+        node.type.dtype
+        for index in range(20)
+        for form in maker.case(1, index).forms
+        for node in form.graph.nodes
+        if node.target == "aten._to_copy.default" and node.type is not None
+    ]
+    assert len(casts) > 10
+    assert DType.INT16 not in casts
+
+
 def test_wrong_rules_blame_no_compiler() -> None:
     from dataclasses import replace
 

@@ -151,6 +151,20 @@ def test_a_failure_stays_as_it_is_when_nothing_may_be_tried() -> None:
     assert shrink(failure, compiler, most=0).failure is failure
 
 
+def test_programs_that_do_not_end_are_tried_a_few_times_only() -> None:
+    class Slow(Planted):
+        runs = 0
+
+        def run(self, *_: Any, **__: Any) -> Outcome:
+            self.runs += 1
+            return Outcome("overdue")
+
+    failure, _ = failing()
+    compiler = Slow()
+    shrink(replace(failure, kind="overdue"), compiler)
+    assert 1 < compiler.runs <= 6
+
+
 def test_a_campaign_goes_on_where_it_stopped(tmp_path: Path) -> None:
     setup = replace(SETUP, count=12)
     run_campaign(replace(setup, count=5), tmp_path, RULES)

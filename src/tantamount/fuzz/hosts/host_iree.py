@@ -1,7 +1,10 @@
-"""IREE on the CPU, of ONNX models. Options: ``level``: O0 to O3, IREE's optimisation level."""
+"""IREE on the CPU, of ONNX models. Options: ``level``: O0 to O3, IREE's optimisation level; ``disabled``: flags that
+are switched off."""
 
 from __future__ import annotations
 
+import os
+import re
 from typing import Any
 
 import iree.compiler
@@ -24,17 +27,16 @@ def compiled(module: Any, options: dict[str, Any], inputs: list[dict[str, str]],
     model = onnx_importer.ModelInfo(onnx.shape_inference.infer_shapes(module.model()))
     program = model.create_module(context=ir.Context())
     onnx_importer.NodeImporter.define_function(model.main_graph, program.operation).import_all()
-    session, messages = api.Session(), []
+    session = api.Session()
     session.set_flags(
         "--iree-hal-target-backends=llvm-cpu", "--iree-input-type=onnx", "--iree-llvmcpu-target-cpu=generic",
-        f"--iree-opt-level={options.get('level', 'O3')}",
+        f"--iree-opt-level={options.get('level', 'O3')}", *(f"--{name}=false" for name in options.get("disabled", ())),
     )  # fmt: skip
     invocation = session.invocation()
-    invocation.enable_callback_diagnostics(lambda severity, message: messages.append(message)) if hasattr(
-        invocation, "enable_callback_diagnostics"
-    ) else invocation.enable_console_diagnostics()
+    invocation.enable_console_diagnostics()
+    said = os.fstat(2).st_size
     if not invocation.parse_source(api.Source.wrap_buffer(session, str(program).encode())) or not invocation.execute():
-        raise RuntimeError("\n".join(str(message) for message in messages) or "not compiled")
+        raise RuntimeError(diagnosed(said))
     output = api.Output.open_membuffer()
     invocation.output_vm_bytecode(output)
     context = runtime.SystemContext(config=runtime.Config("local-sync"))
@@ -54,3 +56,15 @@ def compiled(module: Any, options: dict[str, Any], inputs: list[dict[str, str]],
         return found, [str(value.dtype) for value in found]
 
     return run
+
+
+def diagnosed(start: int) -> str:
+    """What the compiler said from a place in the standard error on, where that is a file that can be read; first the
+    ONNX operator that it is about."""
+    try:
+        text = os.pread(2, 4000, start).decode(errors="replace")
+    except OSError:
+        return "not compiled"
+    first = next((line.partition(" error: ")[2] for line in text.splitlines() if " error: " in line), "not compiled")
+    named = re.search(r'"(onnx\.\w+)"', first)
+    return f"{named[1]}: {first}" if named else first

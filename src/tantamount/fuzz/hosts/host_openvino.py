@@ -1,5 +1,5 @@
-"""OpenVINO on the CPU, of ONNX models. Options: ``level`` (``all`` is the only one), ``show``: tell the nodes of the
-graph that is executed."""
+"""OpenVINO on the CPU, of ONNX models. Options: ``level`` (``all`` is the only one); ``disabled``: modes of the plugin
+that are switched off; ``show``: tell the nodes of the graph that is executed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ def versions() -> dict[str, str]:
 def compiled(module: Any, options: dict[str, Any], inputs: list[dict[str, str]], arrays: list[Any]) -> Any:
     """The compiled model, as a function of the inputs."""
     model = _core.read_model(io.BytesIO(module.model().SerializeToString()))
-    ready = _core.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1})
+    settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
+    settings |= dict.fromkeys(options.get("disabled", ()), "DISABLE")
+    ready = _core.compile_model(model, "CPU", settings)
     names = [item["name"] for item in inputs]
 
     def run(given: list[Any]) -> tuple[list[Any], list[str]]:

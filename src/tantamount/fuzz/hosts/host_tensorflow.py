@@ -1,5 +1,5 @@
-"""TensorFlow on the CPU. Options: ``level``: eager, graph (tf.function) or xla (compiled); ``show``: tell the
-instructions of the program that XLA optimised."""
+"""TensorFlow on the CPU. Options: ``level``: eager, graph (tf.function) or xla (compiled); ``disabled``:
+optimisers of graphs that are switched off; ``show``: tell the instructions of the program that XLA optimised."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ __all__ = ["compiled", "versions"]
 tf.config.threading.set_intra_op_parallelism_threads(1)
 tf.config.threading.set_inter_op_parallelism_threads(1)
 
+_off: set[str] = set()  # what an earlier program switched off, which this process would keep
+
 
 def versions() -> dict[str, str]:
     """Of what results depend on."""
@@ -22,7 +24,9 @@ def versions() -> dict[str, str]:
 
 def compiled(module: Any, options: dict[str, Any], inputs: list[dict[str, str]], arrays: list[Any]) -> Any:
     """The program, traced and compiled when it first runs: it is run once here."""
-    level = options.get("level", "xla")
+    level, disabled = options.get("level", "xla"), options.get("disabled", ())
+    tf.config.optimizer.set_experimental_options({name: name not in disabled for name in (*_off, *disabled)})
+    _off.update(disabled)
     program = module.program if level == "eager" else tf.function(module.program, jit_compile=level == "xla")
     given = [tf.cast(tf.constant(a), item["dtype"]) for a, item in zip(arrays, inputs, strict=True)]
     program(*given)
