@@ -90,6 +90,8 @@ def _attribute(value: Any, space: Space) -> Any:
         return tuple(_attribute(item, space) for item in inner)
     if isinstance(value, str) and value.startswith("dtype:"):
         return DType.named(value[6:])
+    if isinstance(value, str) and "->" in value:  # the equation of an Einstein sum
+        return value
     return _size(value, space) if isinstance(value, str) else value
 
 

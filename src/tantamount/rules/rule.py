@@ -37,8 +37,8 @@ Build = Callable[[Match], "Part | None"]
 @dataclass(frozen=True)
 class Example:
     """A typed instance. ``shapes``: by variable, sizes as symbols (``"M N"``), products of symbols or numbers;
-    ``attributes``: by hole, where a text stands for a size (``"M*N"``). ``dtype``: of every variable that ``dtypes``
-    does not list. ``seed`` of the random choices."""
+    ``attributes``: by hole, where a text stands for a size (``"M*N"``), or is the equation of an Einstein sum.
+    ``dtype``: of every variable that ``dtypes`` does not list. ``seed`` of the random choices."""
 
     shapes: Mapping[str, str]
     attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])

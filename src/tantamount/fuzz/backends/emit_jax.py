@@ -35,6 +35,7 @@ _SIMPLE = {
     "index_select.default": "jnp.take({0}, {2}, axis={1})",
     "gather.default": "jnp.take_along_axis({0}, {2}, axis={1})", "mm.default": "{0} @ {1}",
     "bmm.default": "{0} @ {1}", "matmul.default": "{0} @ {1}", "addmm.default": "{0} + {1} @ {2}",
+    "einsum.default": "jnp.einsum({0}, *{1})",
 }  # fmt: skip
 
 

@@ -376,6 +376,11 @@ def _addmm(m: _Model, node: Node) -> None:
     m.node("Gemm", [x, y, bias], node.name)
 
 
+@_emits("einsum.default")
+def _einsum(m: _Model, node: Node) -> None:
+    m.node("Einsum", _parts(node.args[1]), node.name, equation=repr(node.args[0]))
+
+
 @_emits("convolution.default")
 def _conv(m: _Model, node: Node) -> None:
     x, w, bias, stride, padding, dilation, transposed, _, groups = node.args

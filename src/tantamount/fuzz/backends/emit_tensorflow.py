@@ -31,7 +31,7 @@ _SIMPLE = {
     "gelu.default": "tf.nn.gelu({0}, approximate=False)", "squeeze.dim": "tf.squeeze({0}, [{1}])",
     "index_select.default": "tf.gather({0}, {2}, axis={1})",
     "gather.default": "tf.experimental.numpy.take_along_axis({0}, {2}, {1})",
-    "addmm.default": "{0} + tf.matmul({1}, {2})",
+    "addmm.default": "{0} + tf.matmul({1}, {2})", "einsum.default": "tf.einsum({0}, *{1})",
 }  # fmt: skip
 _LOGICAL = {"and": "tf.logical_and", "or": "tf.logical_or", "xor": "tf.math.logical_xor", "not": "tf.logical_not"}
 

@@ -36,18 +36,16 @@ def arithmetic(d: Draft, target: str) -> str | None:
 
 
 @sampler("aten.maximum.default", "aten.minimum.default", weight=1.5)
-@sampler(
-    "aten.eq.Tensor",
-    "aten.ne.Tensor",
-    "aten.lt.Tensor",
-    "aten.le.Tensor",
-    "aten.gt.Tensor",
-    "aten.ge.Tensor",
-    weight=0.5,
-)
+@sampler("aten.lt.Tensor", "aten.le.Tensor", "aten.gt.Tensor", "aten.ge.Tensor", weight=0.5)
 def ordered(d: Draft, target: str) -> str | None:
     """Of two numbers the greater, or whether it is."""
     return _binary(d, target, NUMBERS)
+
+
+@sampler("aten.eq.Tensor", "aten.ne.Tensor", weight=0.5)
+def same(d: Draft, target: str) -> str | None:
+    """Equal or not: numbers and booleans."""
+    return _binary(d, target, (*NUMBERS, Kind.BOOL))
 
 
 @sampler("aten.bitwise_and.Tensor", "aten.bitwise_or.Tensor", "aten.bitwise_xor.Tensor", weight=0.4)

@@ -88,7 +88,7 @@ def _float(d: Draft) -> DType:
 @sampler("aten.mm.default", weight=2.5)
 def mm(d: Draft, target: str) -> str | None:
     """Products of matrices."""
-    x = d.pick((Kind.FLOAT,), lambda x: x.rank == 2 and 0 not in x.shape)
+    x = d.pick((Kind.FLOAT,), lambda x: x.rank == 2)
     if x is None:
         x = d.leaf(d.shape(2), _float(d))
     value = d.values[x]
@@ -102,7 +102,7 @@ def mm(d: Draft, target: str) -> str | None:
 @sampler("aten.bmm.default", weight=1)
 def bmm(d: Draft, target: str) -> str | None:
     """Products of matrices in a batch."""
-    x = d.pick((Kind.FLOAT,), lambda x: x.rank == 3 and 0 not in x.shape)
+    x = d.pick((Kind.FLOAT,), lambda x: x.rank == 3)
     if x is None:
         x = d.leaf(d.shape(3), _float(d))
     b, _, k = d.values[x].shape
@@ -113,19 +113,56 @@ def bmm(d: Draft, target: str) -> str | None:
 
 @sampler("aten.matmul.default", weight=0.8)
 def matmul(d: Draft, target: str) -> str | None:
-    """Products of matrices of any rank, a batch against one matrix among them."""
-    x = d.pick((Kind.FLOAT,), lambda x: x.rank >= 1 and 0 not in x.shape)
+    """Products of tensors of any ranks: matrices, vectors, and batches of matrices, whose sizes broadcast."""
+    r = d.random
+    x = d.pick((Kind.FLOAT,), lambda x: x.rank >= 1)
     if x is None:
         return None
     value = d.values[x]
-    shape = (value.shape[-1], d.random.choice(d.sizes))
-    return d.call(target, Ref(x), Ref(d.leaf(shape, value.dtype)))
+    turned = value.rank >= 2 and r.random() < 0.3  # the second factor
+    inner, other = value.shape[-2 if turned else -1], r.choice(d.sizes)
+    if r.random() < 0.25:
+        shape: tuple[int, ...] = (inner,)
+    else:
+        batch = value.shape[:-2] if r.random() < 0.5 else () if value.rank > 1 else (r.choice(d.sizes),)
+        batch = tuple(1 if r.random() < 0.2 else size for size in batch)
+        shape = (*batch, other, inner) if turned else (*batch, inner, other)
+    y = d.leaf(shape, value.dtype)
+    return d.call(target, *((Ref(y), Ref(x)) if turned else (Ref(x), Ref(y))))
+
+
+_LETTERS = "abcdefgh"
+
+
+@sampler("aten.einsum.default", weight=0.6)
+def einsum(d: Draft, target: str) -> str | None:
+    """Sums of products of one or two tensors: over any dimensions, in any order of those that are left."""
+    r = d.random
+    x = d.pick((Kind.FLOAT,), lambda x: 1 <= x.rank <= 4)
+    if x is None:
+        return None
+    value = d.values[x]
+    letters = [*_LETTERS[: value.rank]]
+    terms, operands, sizes = [letters], [x], dict(zip(letters, value.shape, strict=True))
+    if r.random() < 0.85:
+        shared = r.sample(letters, r.randint(0, len(letters)))
+        own = [*_LETTERS[value.rank : value.rank + r.choice((0, 1, 1, 2))]]
+        sizes.update({letter: r.choice(d.sizes) for letter in own})
+        second = r.sample([*shared, *own], len(shared) + len(own))
+        if second:
+            terms.append(second)
+            operands.append(d.leaf(tuple(sizes[letter] for letter in second), value.dtype))
+    left = r.sample([*sizes], r.randint(0, min(4, len(sizes))))
+    if r.random() < 0.5:
+        terms, operands = terms[::-1], operands[::-1]
+    equation = f"{','.join(map(''.join, terms))}->{''.join(left)}"
+    return d.call(target, equation, tuple(map(Ref, operands)))
 
 
 @sampler("aten.addmm.default", weight=0.5)
 def addmm(d: Draft, target: str) -> str | None:
     """A bias and a product."""
-    x = d.pick((Kind.FLOAT,), lambda x: x.rank == 2 and 0 not in x.shape)
+    x = d.pick((Kind.FLOAT,), lambda x: x.rank == 2)
     if x is None:
         return None
     value, n = d.values[x], d.random.choice(d.sizes)
