@@ -18,8 +18,26 @@ __all__ = ["Sample", "generate", "pruned"]
 
 
 _GUIDED = 0.8  # the share of steps that go for a goal, while there are any
-_AGAIN = 0.12  # the share of steps that make a call of an operator that a call was made of
+_AGAIN = 0.12  # the share of steps that make a call of an operator that a call was made of, or that may undo it
 _RANKS_OF_PLACES = {"first": (2, 2, 3), "inner": (3, 3, 4), "last": (2, 3), "all": (1, 2)}
+
+
+# What may undo a call, beside its own operator: compilers look for the two behind one another.
+_UNDOING = {
+    f"aten.{maker}": tuple(f"aten.{name}" for name in names.split())
+    for maker, names in {
+        "constant_pad_nd.default": "slice.Tensor", "slice.Tensor": "constant_pad_nd.default",
+        "cat.default": "slice.Tensor split_with_sizes.default", "repeat.default": "slice.Tensor",
+        "expand.default": "select.int slice.Tensor sum.dim_IntList amax.default", "stack.default": "select.int",
+        "select.int": "unsqueeze.default", "unsqueeze.default": "squeeze.dim select.int",
+        "squeeze.dim": "unsqueeze.default", "permute.default": "transpose.int reshape.default",
+        "transpose.int": "permute.default", "reshape.default": "unsqueeze.default permute.default",
+        "tril.default": "triu.default", "triu.default": "tril.default", "add.Tensor": "sub.Tensor",
+        "sub.Tensor": "add.Tensor", "mul.Tensor": "div.Tensor", "div.Tensor": "mul.Tensor",
+        "maximum.default": "minimum.default", "minimum.default": "maximum.default", "relu.default": "clamp.default",
+        "clamp.default": "relu.default",
+    }.items()
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -80,13 +98,18 @@ def generate(
 
 def _again(draft: Draft) -> int:
     """One call more of the operator of a call: on its operand, or on its result. Where attributes are not looked at,
-    two such calls are taken for one."""
+    two such calls are taken for one. Or a call that may undo one, on its result."""
     r = draft.random
     node = r.choice([node for node in draft.nodes if node.op == "call"])
-    row = SAMPLERS.get(node.target)
-    if row is None:
+    after = _UNDOING.get(node.target, ())
+    undoing = [target for target in after if draft.policy.targets is None or target in draft.policy.targets]
+    if undoing and r.random() < 0.5:
+        row, wish = SAMPLERS[r.choice(undoing)], node.name
+    elif node.target in SAMPLERS:
+        row = SAMPLERS[node.target]
+        wish = node.name if r.random() < 0.5 else next(iter(references(node)), node.name)
+    else:
         return 0
-    wish = node.name if r.random() < 0.5 else next(iter(references(node)), node.name)
     draft.wish = wish if wish in draft.values else None
     made = row.draw(draft, row.target) is not None
     draft.wish = None
