@@ -27,9 +27,18 @@ from tantamount.fuzz.cases import Case, Maker
 from tantamount.fuzz.draft import Policy
 from tantamount.fuzz.findings import NoRecord, read_findings, read_record, resembles, save, slug
 from tantamount.fuzz.models import Models
-from tantamount.fuzz.oracle import Failure, excused, first_level, first_pass, judge, message_pattern, signature
+from tantamount.fuzz.oracle import (
+    Failure,
+    every_time,
+    excused,
+    first_level,
+    first_pass,
+    judge,
+    message_pattern,
+    signature,
+)
 from tantamount.fuzz.samplers import SAMPLERS
-from tantamount.fuzz.shrink import shrink
+from tantamount.fuzz.shrink import Shrunk, shrink
 from tantamount.fuzz.steering import Coverage
 from tantamount.reduction.reduce import NotReduced
 from tantamount.rules.record import proved_rules
@@ -241,11 +250,15 @@ class Campaign:
         if self.progress.seen[rough] >= 6 and rough in self.rough:  # seen often enough: not made small once more
             return self.rough[rough]
         self.progress.seen[rough] += 1
-        small = shrink(failure, compiler, policy=self.maker.policy)
-        smallest = small.failure
-        level = first_level(compiler, smallest.form, smallest.kind)
-        smallest = replace(smallest, level=level)
-        smallest = replace(smallest, first=first_pass(compiler, smallest.form, smallest.kind, level))
+        if every_time(compiler, failure):
+            small = shrink(failure, compiler, policy=self.maker.policy)
+            smallest = small.failure
+            level = first_level(compiler, smallest.form, smallest.kind)
+            smallest = replace(smallest, level=level)
+            smallest = replace(smallest, first=first_pass(compiler, smallest.form, smallest.kind, level))
+        else:  # it stays as it is: a smaller program may fail no more by chance
+            small, level = Shrunk(replace(failure, kind="unstable"), 0), failure.level
+            smallest = small.failure
         sign = signature(smallest)
         name = slug(sign)
         self.rough[rough] = name

@@ -38,6 +38,9 @@ from tantamount.semantics.exact import plain
 __all__ = ["Finding", "NoRecord", "read_findings", "read_record", "replay", "reproducer", "resembles", "save"]
 
 
+_UNSTABLE = 10  # runs of what does not fail each time, to see that it no longer does
+
+
 @dataclass(frozen=True)
 class Finding:
     """A finding as its folder says it. ``data`` is finding.json."""
@@ -314,10 +317,19 @@ def resembles(one: Finding, other: Finding) -> bool:
 
 def replay(finding: Finding, seconds: float = 300.0, python: str = "") -> str:
     """Run a finding's reproduce.py in a fresh process: ``there``, ``gone``, ``overdue``, ``unclear`` (it did not get so
-    far) or ``no reproducer``."""
+    far) or ``no reproducer``. One that does not fail each time is run until it does, a few times."""
     script = finding.folder / "reproduce.py"
     if not script.is_file():
         return "no reproducer"
+    found = "gone"
+    for _ in range(_UNSTABLE if finding.data["kind"] == "unstable" else 1):
+        found = _replayed(finding, script, seconds, python)
+        if found != "gone":
+            break
+    return found
+
+
+def _replayed(finding: Finding, script: Path, seconds: float, python: str) -> str:
     try:
         done = subprocess.run(
             [python or python_for(finding.backend), str(script.resolve())], capture_output=True, timeout=seconds,

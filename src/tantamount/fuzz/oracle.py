@@ -22,6 +22,7 @@ __all__ = [
     "causes",
     "compare",
     "compare_outputs",
+    "every_time",
     "first_level",
     "first_pass",
     "judge",
@@ -31,14 +32,15 @@ __all__ = [
 ]
 
 _SLACK = 4.0  # of error bounds, which assume one rounding for each term
+_REPEATED = 2  # runs of a program that failed, to see that it fails each time
 
 
 @dataclass(frozen=True)
 class Failure:
     """One form that a backend gets wrong. ``kind``: ``wrong``, ``crash`` (the process died), ``refused`` (an exception
-    when compiling), ``raised`` (when running), ``overdue``, ``unstable``; ``output``: the number of the first wrong
-    one; ``where``: an index in it; ``level``: the first level at which it fails; ``first``: the first pass with which
-    it fails, if passes can be switched off and it does not fail without any."""
+    when compiling), ``raised`` (when running), ``overdue``, ``unstable`` (not each time); ``output``: the number of the
+    first wrong one; ``where``: an index in it; ``level``: the first level at which it fails; ``first``: the first pass
+    with which it fails, if passes can be switched off and it does not fail without any."""
 
     backend: str
     kind: str
@@ -177,6 +179,16 @@ def excused(failure: Failure, rows: Sequence[Deviation]) -> bool:
         and (not row.operators or targets & {*row.operators})
         for row in rows
     )  # fmt: skip
+
+
+def every_time(compiler: Compiler, failure: Failure) -> bool:
+    """True if a program fails in the same way when it is compiled and run again, as often as that is tried."""
+    for _ in range(1 if failure.kind == "overdue" else _REPEATED):
+        outcome = compiler.run(failure.form.graph, failure.form.inputs, failure.level)
+        found = compare(compiler.backend, failure.form, outcome, failure.level)
+        if found is None or found.kind != failure.kind:
+            return False
+    return True
 
 
 def first_level(compiler: Compiler, form: Form, kind: str) -> str:

@@ -27,6 +27,7 @@ from tantamount.fuzz.oracle import (
     causes,
     compare,
     compare_outputs,
+    every_time,
     first_level,
     first_pass,
     judge,
@@ -36,7 +37,7 @@ from tantamount.fuzz.oracle import (
 )
 from tantamount.fuzz.shrink import form_of, shrink
 from tantamount.fuzz.triage import page, rows
-from tantamount.ir.graph import Node
+from tantamount.ir.graph import Graph, Node
 from tantamount.rules.record import proved_rules
 
 RULES = proved_rules()
@@ -149,6 +150,25 @@ def test_a_failure_is_made_small() -> None:
 def test_a_failure_stays_as_it_is_when_nothing_may_be_tried() -> None:
     failure, compiler = failing()
     assert shrink(failure, compiler, most=0).failure is failure
+
+
+def test_what_does_not_fail_each_time_is_told_as_such(tmp_path: Path) -> None:
+    class Changing(Planted):
+        runs = 0
+
+        def run(self, graph: Graph, inputs: Any, *_: Any, **__: Any) -> Outcome:
+            self.runs += 1
+            self.bugs = (TAIL,) if self.runs % 2 else ()
+            return super().run(graph, inputs)
+
+    failure, _ = failing()
+    assert every_time(Planted([TAIL]), failure)
+    assert not every_time(Planted(), failure)
+    campaign = Campaign(replace(SETUP, count=10), tmp_path, RULES, [Changing()], Policy(targets=FEW))
+    campaign.run()
+    found = read_findings(tmp_path)
+    assert found
+    assert {finding.data["kind"] for finding in found} == {"unstable"}
 
 
 def test_programs_that_do_not_end_are_tried_a_few_times_only() -> None:
