@@ -155,7 +155,7 @@ ALLOWED: dict[str, str] = {
     "fuzz/draft.py: range(8)": DRAWN,
     "fuzz/findings.py: _UNSTABLE": "runs of what does not fail each time: what is said is what was seen",
     "fuzz/models.py: _TRIES": DRAWN,
-    "fuzz/oracle.py: _REPEATED": "runs that tell what fails each time from what does not: what is said is what was seen",
+    "fuzz/oracle.py: _REPEATED": "runs of what failed, to see if it does so each time: what is said is what was seen",
     "ir/runs.py: _GRAM": MEANING,
     "ir/runs.py: _LEAST": MEANING,
     "ir/tokens.py: _LONGEST_NUMBER": REFUSED,
