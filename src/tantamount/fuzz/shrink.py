@@ -1,4 +1,4 @@
-"""A failing program made small: delta debugging on the graph, its sizes and its values.
+"""A failing program made small: delta debugging on the graph, its element types, its sizes and its values.
 
 Every step proposes a program that computes something else, works out what it should compute, and is kept if the backend
 fails on it in the same way.
@@ -6,7 +6,7 @@ fails on it in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from tantamount.fuzz.generate import pruned
 from tantamount.fuzz.in_place import writes_unseen
 from tantamount.fuzz.oracle import Failure, compare, message_pattern
 from tantamount.ir.graph import Argument, Constant, Graph, Node, Output, Ref, references
-from tantamount.ir.types import TensorType
+from tantamount.ir.types import DType, TensorType
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.check import check_graph
 from tantamount.semantics.exact import Exact, evaluate, plain
@@ -28,6 +28,10 @@ from tantamount.semantics.reference import Array
 
 __all__ = ["Shrunk", "shrink"]
 
+_PLAINEST = (
+    DType.FLOAT32, DType.FLOAT64, DType.FLOAT16, DType.BFLOAT16, DType.INT64, DType.INT32, DType.INT16, DType.INT8,
+    DType.UINT8,
+)  # fmt: skip
 _OVERDUE = 10  # compilations that one counts for which does not end: it takes all the time that it may
 
 Program = tuple[Graph, Mapping[str, Array]]
@@ -81,7 +85,12 @@ def shrink(failure: Failure, compiler: Compiler, most: int = 60, policy: Policy 
         return found if failure.kind == "wrong" or message_pattern(found.message) == pattern else None
 
     best = failure
-    steps: tuple[Callable[[Failure], Iterator[Program]], ...] = (_fewer_outputs, _cut, _bypassed, _smaller, _plainer)
+    allowed = [dtype for dtype in compiler.backend.dtypes if policy is None or dtype in policy.dtypes]
+
+    def retyped(failure: Failure) -> Iterator[Program]:
+        return _retyped(failure, allowed)
+
+    steps = (_fewer_outputs, _cut, _bypassed, retyped, _smaller, _plainer)
     changed = True
     while changed and spent < most:
         changed = False
@@ -196,14 +205,52 @@ def _smaller(failure: Failure) -> Iterator[Program]:
 
 
 def _resized(failure: Failure, size: int, smaller: int) -> Program | None:
-    def convert(item: Any) -> Any:
-        if isinstance(item, tuple):
-            return tuple(convert(entry) for entry in item)  # type: ignore[reportUnknownVariableType]
+    def argument(item: Any) -> Any:
         return smaller if type(item) is int and item == size else item
+
+    def type_(old: TensorType) -> TensorType:
+        return TensorType(tuple(map(argument, old.shape)), old.dtype)
 
     def cut(array: Array) -> Array:
         # The ellipsis keeps an array of no axes an array, where indexing by () would give its element.
         return array[(..., *(slice(0, smaller) if n == size else slice(None) for n in array.shape))]
+
+    return _changed(failure, argument, type_, cut)
+
+
+def _retyped(failure: Failure, allowed: Sequence[DType]) -> Iterator[Program]:
+    """Each element type replaced by a plainer one, wherever it occurs."""
+    graph = failure.form.graph
+    types = [node.type.dtype for node in graph.nodes if node.type is not None]
+    for old in dict.fromkeys(types):
+        for new in _PLAINEST[: _PLAINEST.index(old)] if old in _PLAINEST else ():
+            if new.kind is old.kind and new in allowed:
+                program = _of_type(failure, old, new)
+                if program is not None:
+                    yield program
+
+
+def _of_type(failure: Failure, old: DType, new: DType) -> Program | None:
+    def argument(item: Any) -> Any:
+        return new if item is old else item
+
+    def type_(before: TensorType) -> TensorType:
+        return TensorType(before.shape, argument(before.dtype))
+
+    return _changed(failure, argument, type_, lambda array: array)
+
+
+def _changed(
+    failure: Failure,
+    argument: Callable[[Any], Any],
+    type_: Callable[[TensorType], TensorType],
+    array: Callable[[Array], Array],
+) -> Program | None:
+    """The program with the arguments of its calls, and the types and elements of inputs and constants, changed;
+    ``None`` if it is none any more."""
+
+    def convert(item: Any) -> Any:
+        return tuple(map(convert, item)) if isinstance(item, tuple) else argument(item)  # type: ignore[reportUnknownArgumentType]
 
     graph = failure.form.graph
     nodes: list[Node] = []
@@ -211,17 +258,17 @@ def _resized(failure: Failure, size: int, smaller: int) -> Program | None:
     constants = dict(graph.constants)
     for node in graph.nodes:
         if node.op == "call":
-            nodes.append(replace(node, args=convert(node.args), type=None))
+            kwargs = {key: convert(item) for key, item in node.kwargs.items()}
+            nodes.append(replace(node, args=convert(node.args), kwargs=kwargs, type=None))
             continue
         if node.type is None:
             return None
-        type_ = TensorType(convert(node.type.shape), node.type.dtype)
-        nodes.append(replace(node, type=type_))
+        nodes.append(replace(node, type=type_(node.type)))
         if node.op == "input":
-            inputs[node.name] = cut(failure.form.inputs[node.name])
+            inputs[node.name] = array(failure.form.inputs[node.name])
         else:
             data = np.array(constants[node.target].data, dtype=object).reshape(node.type.shape)
-            constants[node.target] = Constant(type_, tuple(cut(data).ravel().tolist()))
+            constants[node.target] = Constant(type_(node.type), tuple(array(data).ravel().tolist()))
     untyped = replace(graph, nodes=tuple(nodes), constants=constants)
     try:
         found = check_graph(untyped, None)

@@ -152,6 +152,23 @@ def test_a_failure_stays_as_it_is_when_nothing_may_be_tried() -> None:
     assert shrink(failure, compiler, most=0).failure is failure
 
 
+def test_a_failure_has_the_plainest_type_that_fails() -> None:
+    def ones(node: Node, xs: list[Any], right: Any) -> Any:
+        return right * 0 + 1 if node.target == "aten.relu.default" and right.dtype.itemsize > 2 else None
+
+    compiler = Planted([Bug("ones", "", kernel=ones)])
+    for dtype, plain in (("int32", "int64"), ("float64", "float32"), ("float32", "float32")):
+        text = f"x: {dtype}[3]\na = aten._to_copy.default(x, dtype={dtype})\nb = aten.relu.default(a)\n-> b"
+        form = form_of(typed_graph(text), {"x": np.full(3, 2)})
+        assert form is not None
+        failure = compare(PLANTED, form, compiler.run(form.graph, form.inputs))
+        assert failure is not None
+        assert signature(shrink(failure, compiler).failure) == f"planted wrong all relu:{plain}"
+        assert f":{dtype}" in signature(
+            shrink(failure, compiler, policy=Policy(dtypes=(form.expected[0].dtype,))).failure
+        )
+
+
 def test_what_does_not_fail_each_time_is_told_as_such(tmp_path: Path) -> None:
     class Changing(Planted):
         runs = 0
