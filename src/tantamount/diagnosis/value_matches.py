@@ -141,7 +141,11 @@ class ValueMatches:
 
     def is_part(self, value: Array) -> Part | None:
         """The first part of a specification tensor that has these values, if they are not all 0: zeros say nothing."""
-        return next((part for part, factor in self.multiples(value) if abs(factor - 1) < 1e-6), None)
+        return _equal(self.multiples(value))
+
+    def parts_of_all(self, values: Sequence[Array]) -> list[Part | None]:
+        """:meth:`is_part` of each of several values, at the cost of about one for each shape."""
+        return [*map(_equal, self._known.multiples_of_all(values))]
 
     def aligned(self, place: Place) -> Part | None:
         """The first part of a specification tensor that a rank's value is, or its share of."""
@@ -249,11 +253,8 @@ class ValueMatches:
                 first = self.aligned(place)
                 if first is not None:  # of other tensors only if they are the same as a whole: parts may be by chance
                     found.add(first[0])
-                    found.update(
-                        part[0]
-                        for part, factor in self.multiples(self.value(place))
-                        if part[1] is None and abs(factor - 1) < 1e-6
-                    )
+                    same = (part for part, factor in self.multiples(self.value(place)) if abs(factor - 1) < 1e-6)
+                    found.update(name for name, box in same if box is None)
         return found
 
     @cached_property
@@ -588,6 +589,10 @@ def renamed(node: Node, names: Mapping[int, str]) -> Node:
 
     args = tuple(map(one, node.args))
     return replace(node, args=args, kwargs={key: one(value) for key, value in node.kwargs.items()})
+
+
+def _equal(multiples: Iterator[tuple[Part, float]]) -> Part | None:
+    return next((part for part, factor in multiples if abs(factor - 1) < 1e-6), None)
 
 
 def summable(values: Sequence[Array]) -> bool:
