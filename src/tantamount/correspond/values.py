@@ -20,7 +20,7 @@ from tantamount.ir.relation import Shard
 from tantamount.ir.relation_types import box_at
 from tantamount.semantics.reference import Array
 
-__all__ = ["Box", "Parts", "close", "cut", "direction", "fingerprint", "placements", "rows_of", "windows"]
+__all__ = ["Box", "Parts", "close", "cut", "direction", "fingerprint", "placements", "rows_of", "summable", "windows"]
 
 P = TypeVar("P")
 Box = tuple[tuple[int, int], ...]
@@ -140,6 +140,13 @@ def close(a: Array, b: Array) -> bool:
     with np.errstate(all="ignore"):
         same = (x == y) | (np.abs(x - y) <= _ROUNDING * largest) | (np.isnan(x) & np.isnan(y))
     return bool(same.all())
+
+
+def summable(values: Sequence[Array]) -> bool:
+    """True if tensors may be summands of one: there are several, and they are no replicas."""
+    if len(values) < 2 or not all(v.size and v.shape == values[0].shape for v in values):
+        return False
+    return not all(close(v, values[0]) for v in values[1:])
 
 
 def windows(effort: Effort, whole: Array, shape: tuple[int, ...]) -> Iterator[tuple[Box | None, Array]]:

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 
 import numpy as np
 
+from tantamount.correspond.values import summable
 from tantamount.diagnosis.edits import Edit
 from tantamount.diagnosis.replay import Place
-from tantamount.diagnosis.value_matches import Part, ValueMatches, summable
+from tantamount.diagnosis.value_matches import Part, ValueMatches
 from tantamount.semantics.reference import Array
 
 __all__ = ["alike", "gains"]

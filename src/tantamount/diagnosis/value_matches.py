@@ -12,7 +12,7 @@ from typing import Union
 
 import numpy as np
 
-from tantamount.correspond.values import Box, Parts, close, cut, windows
+from tantamount.correspond.values import Box, Parts, cut, summable, windows
 from tantamount.diagnosis.classes import Class, Origin, classes_of, origins, specification_origins, target_of
 from tantamount.diagnosis.replay import Place, Replay
 from tantamount.errors import TantamountError
@@ -25,7 +25,7 @@ from tantamount.ops.facts import NOTHING, Facts
 from tantamount.proof.outputs import ancestors
 from tantamount.semantics.reference import Array
 
-__all__ = ["Part", "Slot", "ValueMatches", "argument_at", "renamed", "summable", "with_number"]
+__all__ = ["Part", "Slot", "ValueMatches", "argument_at", "renamed", "with_number"]
 
 Slot = Union[int, str]  # which argument: a position, or a keyword
 Part = tuple[str, "Box | None"]  # a tensor of the specification, and which block of it (``None``: the whole)
@@ -593,10 +593,3 @@ def renamed(node: Node, names: Mapping[int, str]) -> Node:
 
 def _equal(multiples: Iterator[tuple[Part, float]]) -> Part | None:
     return next((part for part, factor in multiples if abs(factor - 1) < 1e-6), None)
-
-
-def summable(values: Sequence[Array]) -> bool:
-    """True if tensors may be summands of one: there are several, and they are no replicas."""
-    if len(values) < 2 or not all(v.size and v.shape == values[0].shape for v in values):
-        return False
-    return not all(close(v, values[0]) for v in values[1:])
