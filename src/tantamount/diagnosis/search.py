@@ -55,6 +55,7 @@ class Repair:
     repaired: tuple[str, ...]
     matches: ValueMatches
     right: bool = False  # nothing is wrong any more: of all outputs, on every input that was tried
+    proved: bool = False  # with its hint: then no other input was tried
 
     @property
     def of_input(self) -> bool:
@@ -62,10 +63,13 @@ class Repair:
         return self.edit.replaces and self.matches.node(self.edit.places[0]).op == "input"
 
 
-def find_repairs(plan: Plan, outputs: Sequence[str], seconds: float = 0.0) -> Iterator[Repair | Parted]:
+def find_repairs(
+    plan: Plan, outputs: Sequence[str], seconds: float = 0.0, proves: Callable[[Repair], bool] = lambda _: False
+) -> Iterator[Repair | Parted]:
     """The change that repairs the first of the failing ``outputs``, and more of them if it can; then one that makes
     most of what follows right; then the place alone. ``seconds`` of CPU time may be taken beyond the bound
-    ``repair_seconds``."""
+    ``repair_seconds``. ``proves``: of a change by which all is right, whether the job is proved with its hint, which
+    says more than another input."""
     effort = plan.store.effort
     every = list(dict.fromkeys((*outputs, *(o.name for o in plan.job.specification.outputs))))
     right = [name for name in every if name not in outputs][:_RIGHT]  # they say where the mistake is not
@@ -97,12 +101,16 @@ def find_repairs(plan: Plan, outputs: Sequence[str], seconds: float = 0.0) -> It
     before = nearest is not None and bool(found) and _says_less(start, found[0], nearest)
     if nearest is not None and before:
         yield nearest
+    rest = [name for name in every if name not in names and _checkable(plan, name)]
     for candidate in effort.first("repair_outputs", found):
+        repair = Repair(candidate.edit, candidate.c, candidate.repaired, start.matches)
+        right = _all_right(start, candidate.edit, rest, candidate.repaired)
+        if right and proves(repair):
+            yield replace(repair, right=True, proved=True)
+            break
         repeated = [_again(second(seed), candidate) for seed in seeds[-_CONFIRMATIONS:]]
         if None not in repeated:
-            rest = [name for name in every if name not in names and _checkable(plan, name)]
-            right = all(repeated) and _all_right(start, candidate.edit, rest, candidate.repaired)
-            yield Repair(candidate.edit, candidate.c, candidate.repaired, start.matches, right)
+            yield replace(repair, right=right and all(repeated))
             break
     if nearest is not None and not before:
         yield nearest
