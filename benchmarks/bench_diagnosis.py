@@ -47,7 +47,7 @@ from typing import Any
 
 from mistaken_programs import FAMILIES, Case, program_in, read_cases, write_cases
 
-from tantamount.diagnosis import hints, localise
+from tantamount.diagnosis import following, hints, localise
 from tantamount.diagnosis.edits import Edit, EditKind
 from tantamount.diagnosis.hints import Hint, followed
 from tantamount.diagnosis.kinds import KINDS
@@ -115,9 +115,9 @@ class _Heard:
         self.decided: list[str] = []
         self.headline = ""
         self.hint: tuple[Job, Hint] | None = None
-        self._account, self._proved_with = localise.account, localise.proved_with
+        self._account, self._proved_with = localise.account, following.proved_with
         self._proved_in_pieces_with = hints.proved_in_pieces_with
-        localise.account, localise.proved_with = self.account, self.proved_with  # type: ignore[assignment]
+        localise.account, following.proved_with = self.account, self.proved_with  # type: ignore[assignment]
         hints.proved_in_pieces_with = self.proved_in_pieces_with  # type: ignore[assignment]
         for name in _ATTEMPTS:
             setattr(Values, name, self._noting(name, getattr(Values, name)))

@@ -20,7 +20,7 @@ from tantamount.ir.relation import Shard
 from tantamount.ir.relation_types import box_at
 from tantamount.semantics.reference import Array
 
-__all__ = ["Box", "Parts", "close", "cut", "direction", "fingerprint", "placements", "rows_of", "windows"]
+__all__ = ["Box", "Parts", "close", "cut", "direction", "fingerprint", "placements", "rows_of", "summable", "windows"]
 
 P = TypeVar("P")
 Box = tuple[tuple[int, int], ...]
@@ -142,6 +142,13 @@ def close(a: Array, b: Array) -> bool:
     return bool(same.all())
 
 
+def summable(values: Sequence[Array]) -> bool:
+    """True if tensors may be summands of one: there are several, and they are no replicas."""
+    if len(values) < 2 or not all(v.size and v.shape == values[0].shape for v in values):
+        return False
+    return not all(close(v, values[0]) for v in values[1:])
+
+
 def windows(effort: Effort, whole: Array, shape: tuple[int, ...]) -> Iterator[tuple[Box | None, Array]]:
     """The parts of a tensor that have a shape (dimensions of size 1 do not count): the whole (without a box) or equal
     blocks, in order. A part without elements is none of a tensor that has some."""
@@ -197,19 +204,20 @@ class Parts(Generic[P]):
 
     def add_all(self, parts: Sequence[tuple[P, Array]]) -> None:
         """Remember several tensors of one shape and kind of element, at the cost of about one."""
-        step = max(1, _TOGETHER // max(1, parts[0][1].size)) if parts else 1
-        for begin in range(0, len(parts), step):
-            some = parts[begin : begin + step]
-            rows = np.stack([value.reshape(-1) for _, value in some])
-            for (part, value), found in zip(some, _directions(rows), strict=True):
-                key, scale = _key_of(value, found)
-                if key is not None:
-                    self._found.setdefault(key, []).append((part, scale))
+        for (part, _), (key, scale) in zip(parts, _keys([value for _, value in parts]), strict=True):
+            if key is not None:
+                self._found.setdefault(key, []).append((part, scale))
 
     def multiples(self, value: Array) -> Iterator[tuple[P, float]]:
         """The tensors of which a tensor is a multiple, and which multiple it is, in the order in which they were added.
         None of zeros; of a single number only those that it equals, since any two numbers are multiples."""
-        key, scale = _key(value)
+        return self._multiples(value, *_key(value))
+
+    def multiples_of_all(self, values: Sequence[Array]) -> list[Iterator[tuple[P, float]]]:
+        """:meth:`multiples` of each of several tensors, at the cost of about one for each shape and kind of element."""
+        return [self._multiples(value, *key) for value, key in zip(values, _keys(values), strict=True)]
+
+    def _multiples(self, value: Array, key: object, scale: float) -> Iterator[tuple[P, float]]:
         for part, one in self._found.get(key, ()) if key is not None and scale else ():
             if value.size > 1 or abs(scale / one - 1) < _SAME:
                 yield part, scale / one
@@ -226,6 +234,21 @@ def _key(value: Array) -> tuple[object, float]:
     """The key of a tensor's multiples of one shape and kind, and the tensor's scale: 0 of zeros; ``None`` of what is
     not finite."""
     return _key_of(value, direction(value))
+
+
+def _keys(values: Sequence[Array]) -> list[tuple[object, float]]:
+    """:func:`_key` of several tensors, at the cost of about one for each size and kind of element."""
+    alike: dict[tuple[int, str], list[int]] = {}
+    for k, value in enumerate(values):
+        alike.setdefault((value.size, value.dtype.kind), []).append(k)
+    found: dict[int, tuple[object, float]] = {}
+    for (size, _), numbers in alike.items():
+        step = max(1, _TOGETHER // max(1, size))
+        for begin in range(0, len(numbers), step):
+            some = numbers[begin : begin + step]
+            rows = np.stack([values[k].reshape(-1) for k in some])
+            found |= {k: _key_of(values[k], one) for k, one in zip(some, _directions(rows), strict=True)}
+    return [found[k] for k in range(len(values))]
 
 
 def _key_of(value: Array, found: tuple[tuple[str, ...], float] | None) -> tuple[object, float]:

@@ -21,7 +21,8 @@ from tantamount.calculus.compare import Difference, equal
 from tantamount.calculus.forms import Form, reshape
 from tantamount.calculus.terms import Polynomial
 from tantamount.diagnosis.explain import Finding, describe
-from tantamount.diagnosis.hints import NO_HINT, Hint, proved_with
+from tantamount.diagnosis.following import Followed
+from tantamount.diagnosis.hints import NO_HINT, Hint
 from tantamount.diagnosis.kinds import account
 from tantamount.diagnosis.naming import Account
 from tantamount.diagnosis.parted import Parted, first_value, unrepaired
@@ -66,7 +67,8 @@ def find_mismatch(
     repair: Repair | None = None
     told: Account | None = None
     parted: Parted | None = None
-    for found in find_repairs(plan, refuted, seconds) if plan is not None and refuted else ():
+    followed = Followed(proof, proof.options.effort.bounds.repair_seconds + max(seconds, 0.0), refuted, proves)
+    for found in find_repairs(plan, refuted, seconds, followed.of_all) if plan is not None and refuted else ():
         if isinstance(found, Parted):
             parted = found
             break
@@ -83,13 +85,8 @@ def find_mismatch(
         if relation:
             text = f"it would be proved if {told.specification} were {relation}"
             told = replace(told, hint=Hint(text, proved=True))
-    if repair is not None and told is not None and told.hint and not told.hint.proved:
-        most = proof.options.effort.bounds.repair_seconds + max(seconds, 0.0)
-        replay = repair.matches.replay
-        below = replay.below(told.hint.lines or ())
-        touched = [name for name in proof.job.outputs if not below.isdisjoint(replay.output_places(name))]
-        if not (proves(told.hint) if proves else proved_with(proof.job, told.hint, proof, touched, most)):
-            told = replace(told, hint=NO_HINT)
+    if repair is not None and told is not None and told.hint and not (told.hint.proved or repair.proved):
+        told = told if followed.proves(repair, told.hint) else replace(told, hint=NO_HINT)
     first: Mismatch | None = None
     reductions: dict[str, str] = {}
     short = patience is not None

@@ -57,11 +57,11 @@ class Replay:
         graphs = self.job.implementation
         postbox = Postbox(self.job.mesh)
         alike = plan.together and not any(_sends(graph) for graph in graphs)
-        together = run_stacked(graphs, self.job.mesh, on.ranks, seed=seed, constants=on.constants) if alike else None
+        inputs = [input_tensors(graph, values) for graph, values in zip(graphs, on.ranks, strict=True)]
+        together = run_stacked(graphs, self.job.mesh, inputs, seed=seed, constants=on.constants) if alike else None
         if together is not None:
             self.environments = together.environments
         else:
-            inputs = [input_tensors(graph, values) for graph, values in zip(graphs, on.ranks, strict=True)]
             self.environments = self._run(graphs, inputs, postbox=postbox)
         self.messages: Messages = messages_of(self.job, postbox, self.environments)
         self._needs: dict[tuple[str, ...], set[Place]] = {}
@@ -276,7 +276,50 @@ class Replay:
             environments = self._computed(changes, near)
         except TantamountError:
             return None
-        return {place: value for place in near if isinstance(value := environments[place[0]].get(place[1]), Tensor)}
+        return _tensors(environments, near)
+
+    def nearby_of_all(self, changes: Sequence[Changes], nodes: int) -> list[Mapping[Place, Tensor] | None]:
+        """:meth:`nearby` of several changes of the same places, computed as one: each is a coordinate of one more axis
+        of the mesh, which no collective knows."""
+        near = self._near(changes[0], nodes * len(self.job.implementation))
+        together = None
+        if len(changes) > 1 and len({tuple(value.shape for value in one.values()) for one in changes}) == 1:
+            together = self._computed_together(changes, near)
+        if together is None:
+            return [self.nearby(one, nodes) for one in changes]
+        return [_tensors(environments, near) for environments in together]
+
+    def _computed_together(self, changes: Sequence[Changes], below: set[Place]) -> list[list[Environment]] | None:
+        """The values of :meth:`_computed` for each of several changes; ``None`` where they are not computed as one."""
+        mesh = self.job.mesh
+        axis = f"changes of {' '.join(mesh.names)}"  # no name of theirs
+        many = replace(mesh, axes={axis: len(changes), **mesh.axes})
+        try:
+            graphs, inputs = self._cut_out(changes[0], below, {})
+            given_ = [[{**one, **self._typed(rank, change)} for rank, one in enumerate(inputs)] for change in changes]
+            with np.errstate(all="ignore"):
+                found = run_stacked(
+                    [*graphs] * len(changes), many, [one for some in given_ for one in some], seed=self.seed,
+                    constants=self.given.constants,
+                )  # fmt: skip
+        except (TantamountError, ValueError, IndexError):  # of one of them: each says so itself
+            return None
+        if found is None:
+            return None
+        ranks = len(graphs)
+        self._count(found.environments)
+        return [found.environments[k * ranks : (k + 1) * ranks] for k in range(len(changes))]
+
+    def _typed(self, rank: int, changes: Changes) -> dict[str, Tensor]:
+        """The changed values of one rank."""
+        found: dict[str, Tensor] = {}
+        for (on, name), value in changes.items():
+            if on == rank:
+                before = self.environments[rank].get(name)
+                if not isinstance(before, Tensor):
+                    raise Unsupported("a change of several results")
+                found[name] = typed(np.asarray(value), before)
+        return found
 
     def gives(self, changes: Changes, wanted: Changes) -> bool:
         """True if values become others, further below, once some are changed."""
@@ -357,43 +400,52 @@ class Replay:
         self, changes: Changes, below: set[Place], instead: Mapping[Place, Node] | None = None
     ) -> list[Environment]:
         """The values of some places below changes, and of what they read."""
-        other = instead or {}
+        graphs, inputs = self._cut_out(changes, below, instead or {})
+        try:
+            environments = self._run(graphs, inputs, self.environments)
+        except (ValueError, IndexError) as problem:  # NumPy on values that were never meant to meet
+            raise Unsupported(str(problem)) from None
+        self._count(environments)
+        return environments
+
+    def _cut_out(
+        self, changes: Changes, below: set[Place], other: Mapping[Place, Node]
+    ) -> tuple[list[Graph], list[dict[str, Tensor]]]:
+        """The programs that compute some places below changes, and their inputs; one for ranks whose programs are."""
         below = self._with_other_sides(below, changes)
         graphs: list[Graph] = []
         inputs: list[dict[str, Tensor]] = []
+        known: dict[object, Graph] = {}
         for rank, graph in enumerate(self.job.implementation):
-            given_: dict[str, Tensor] = {}
-            nodes: list[Node] = []
-            computed: list[Node] = []
             here = sorted((one for one in below if one[0] == rank), key=self.position.__getitem__)
-            for place in here:
-                node = other.get(place, graph.by_name[place[1]])
-                value = self.environments[rank].get(node.name)
-                if place in changes:
-                    if not isinstance(value, Tensor):
-                        raise Unsupported("a change of several results")
-                    change = np.asarray(changes[place])
-                    given_[node.name] = typed(change, value)
-                elif node.op != "input":
-                    computed.append(replace(node, type=None))
+            given_ = self._typed(rank, {place: changes[place] for place in here if place in changes})
+            nodes = [other.get(place, graph.by_name[place[1]]) for place in here if place not in changes]
+            computed = [replace(node, type=None) for node in nodes if node.op != "input"]
             needed = {ref for node in computed for ref in references(node)} - {node.name for node in computed}
             for name in needed - set(given_):
                 value = self.environments[rank].get(name)
                 if not isinstance(value, Tensor):
                     raise Unsupported("a part of several results")
                 given_[name] = value
-            nodes = [Node(name, "input", name) for name in given_]
-            graphs.append(replace(graph, nodes=(*nodes, *computed), outputs=()))
+            key = (id(graph), frozenset(given_), *((node.name, id(other.get((rank, node.name)))) for node in computed))
+            if key not in known:
+                read = (Node(name, "input", name) for name in given_)
+                known[key] = replace(graph, nodes=(*read, *computed), outputs=())
+            graphs.append(known[key])
             inputs.append(given_)
-        try:
-            environments = self._run(graphs, inputs, self.environments)
-        except (ValueError, IndexError) as problem:  # NumPy on values that were never meant to meet
-            raise Unsupported(str(problem)) from None
+        return graphs, inputs
+
+    def _count(self, environments: Iterable[Environment]) -> None:
+        """Count what was computed again as effort."""
         for new in environments:
             self.effort += sum(
                 1 + prod(value.shape) // _ELEMENTS for value in new.values() if isinstance(value, Tensor)
             )
-        return environments
+
+
+def _tensors(environments: Sequence[Environment], places: Iterable[Place]) -> Mapping[Place, Tensor]:
+    """The values of some places that are tensors."""
+    return {place: value for place in places if isinstance(value := environments[place[0]].get(place[1]), Tensor)}
 
 
 def _same(a: Node, b: Node) -> bool:

@@ -9,7 +9,7 @@ where to look, and which change would do.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -20,20 +20,18 @@ from tantamount.diagnosis.classes import Class
 from tantamount.diagnosis.edits import Edit, EditKind, replacements
 from tantamount.diagnosis.kinds import GOOD, again, edits_of, moves, weight
 from tantamount.diagnosis.locate import reads
+from tantamount.diagnosis.nearby import alike, gains
 from tantamount.diagnosis.parted import Parted
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.start import Start, start_on
-from tantamount.diagnosis.value_matches import Part, ValueMatches, summable
+from tantamount.diagnosis.value_matches import Part, ValueMatches
 from tantamount.effort import Effort
 from tantamount.errors import TantamountError
 from tantamount.execution.plans import Plan, Scale
 from tantamount.ir.graph import references
-from tantamount.ops.algebra import Tensor
 from tantamount.semantics.reference import Array
 
 __all__ = ["Repair", "find_repairs"]
-
-_NEAR = 48  # places of every rank below a change that say whether it helps; the outputs say it anyway
 
 _FIRST_SEED = 11
 _SCALES = (
@@ -57,6 +55,7 @@ class Repair:
     repaired: tuple[str, ...]
     matches: ValueMatches
     right: bool = False  # nothing is wrong any more: of all outputs, on every input that was tried
+    proved: bool = False  # with its hint: then no other input was tried
 
     @property
     def of_input(self) -> bool:
@@ -64,10 +63,13 @@ class Repair:
         return self.edit.replaces and self.matches.node(self.edit.places[0]).op == "input"
 
 
-def find_repairs(plan: Plan, outputs: Sequence[str], seconds: float = 0.0) -> Iterator[Repair | Parted]:
+def find_repairs(
+    plan: Plan, outputs: Sequence[str], seconds: float = 0.0, proves: Callable[[Repair], bool] = lambda _: False
+) -> Iterator[Repair | Parted]:
     """The change that repairs the first of the failing ``outputs``, and more of them if it can; then one that makes
     most of what follows right; then the place alone. ``seconds`` of CPU time may be taken beyond the bound
-    ``repair_seconds``."""
+    ``repair_seconds``. ``proves``: of a change by which all is right, whether the job is proved with its hint, which
+    says more than another input."""
     effort = plan.store.effort
     every = list(dict.fromkeys((*outputs, *(o.name for o in plan.job.specification.outputs))))
     right = [name for name in every if name not in outputs][:_RIGHT]  # they say where the mistake is not
@@ -99,12 +101,16 @@ def find_repairs(plan: Plan, outputs: Sequence[str], seconds: float = 0.0) -> It
     before = nearest is not None and bool(found) and _says_less(start, found[0], nearest)
     if nearest is not None and before:
         yield nearest
+    rest = [name for name in every if name not in names and _checkable(plan, name)]
     for candidate in effort.first("repair_outputs", found):
+        repair = Repair(candidate.edit, candidate.c, candidate.repaired, start.matches)
+        right = _all_right(start, candidate.edit, rest, candidate.repaired)
+        if right and proves(repair):
+            yield replace(repair, right=True, proved=True)
+            break
         repeated = [_again(second(seed), candidate) for seed in seeds[-_CONFIRMATIONS:]]
         if None not in repeated:
-            rest = [name for name in every if name not in names and _checkable(plan, name)]
-            right = all(repeated) and _all_right(start, candidate.edit, rest, candidate.repaired)
-            yield Repair(candidate.edit, candidate.c, candidate.repaired, start.matches, right)
+            yield replace(repair, right=right and all(repeated))
             break
     if nearest is not None and not before:
         yield nearest
@@ -125,9 +131,9 @@ def _nearest(start: Start, budget: Budget) -> Repair | None:
                 break
             if number in location.boundary and not moves(matches, edit):
                 continue  # what corresponds is wrong as another part only
-            gain = _gain(start, edit)
-            if gain > 1 and (best is None or gain > best[0]):
-                best = (gain, number, edit, c)
+            (more,) = gains(matches, start.ends, [edit])
+            if more > 1 and (best is None or more > best[0]):
+                best = (more, number, edit, c)
     return None if best is None else Repair(best[2], best[3], (), matches)
 
 
@@ -311,28 +317,33 @@ def _promising(start: Start, some: Sequence[tuple[int, Edit, Class]], budget: Bu
     first = {*start.location.frontier, *(start.number[c.first] for c in start.suspects)}
     # of an output that is a multiple of what it should be, what is near a wrong number may seem right by chance
     numbers = {one for one in start.location.scalings if start.matches.ratios}
-    gains: list[tuple[int, int, int]] = []
+    helping: list[tuple[int, int, int]] = []
     joined: list[tuple[int, int, int]] = []  # parts of a buffer in other orders: each is a tensor, in a wrong place
     found: list[_Candidate] = []
-    for k, (number, edit, c) in enumerate(some):
+    known: dict[int, int] = {}
+    for numbered in alike([edit for _, edit, _ in some]):
         if budget.spent(effort, start.matches):
             break
+        _, edit, _ = some[numbered[0]]
         if start.ends.issuperset(edit.places) and not edit.replaces:  # nothing lies between: outputs say it at once
-            found += _followed(start, edit, c, number)
+            found += [one for k in numbered for one in _followed(start, some[k][1], some[k][2], some[k][0])]
             continue
-        gain = _gain(start, edit)
+        changes = [some[k][1] for k in numbered]
+        known |= zip(numbered, gains(start.matches, start.ends, changes), strict=True)
+    for k, more in sorted(known.items()):
+        number, edit, _ = some[k]
         odd = edit.kind is EditKind.LITERAL and start.matches.other_number(edit.places[0])
-        epsilon = odd and gain == 0 and not start.matches.facts(edit.places[0]).combination  # it hardly shows nearby
-        if epsilon or (odd and gain < 0 and number in numbers):
-            gain, first = 0, first | {number}
-        if gain > 0 or (gain == 0 and number in first):  # what helps may be further below
-            gains.append((-gain, number, k))
+        epsilon = odd and more == 0 and not start.matches.facts(edit.places[0]).combination  # it hardly shows nearby
+        if epsilon or (odd and more < 0 and number in numbers):
+            more, first = 0, first | {number}
+        if more > 0 or (more == 0 and number in first):  # what helps may be further below
+            helping.append((-more, number, k))
         elif edit.kind is EditKind.ORDER and "concat" in start.matches.facts(edit.places[0]).moves:
             moved = sum(at != j for at, j in enumerate(edit.order))
             joined.append((moved if edit.order != tuple(range(len(edit.order)))[::-1] else 0, number, k))
-    for here in ([one for one in sorted(gains) if one[0]], [one for one in gains if not one[0]], sorted(joined)):
-        for gain, number, k in effort.first("repair_promising", here):
-            found += [replace(one, near=gain < 0) for one in _followed(start, some[k][1], some[k][2], number)]
+    for here in ([one for one in sorted(helping) if one[0]], [one for one in helping if not one[0]], sorted(joined)):
+        for more, number, k in effort.first("repair_promising", here):
+            found += [replace(one, near=more < 0) for one in _followed(start, some[k][1], some[k][2], number)]
     return found
 
 
@@ -486,50 +497,6 @@ def _of_the_operand(start: Start, best: _Candidate, position: int) -> _Candidate
     edit = Edit(EditKind.VALUE, tuple(changes), changes, wanted)
     found = _followed(start, edit, c, matches.classes.index(c))
     return next((one for one in found if set(one.repaired) >= set(best.repaired)), None)
-
-
-def _gain(start: Start, edit: Edit) -> int:
-    """The number of tensors of the specification, or parts of them, that the implementation lacked and has below a
-    change, less the number of places that correspond to something only without the change."""
-    matches = start.matches
-    near = matches.replay.nearby(edit.changes, _NEAR)
-    if near is None:
-        return 1  # unknown: the outputs will tell
-    gained: set[str | Part] = set()
-    lost = 0
-    for place, tensor in near.items():
-        value = np.asarray(tensor.value)
-        if place in start.ends:
-            gained.add("")  # the outputs will tell
-            if (value.size == 1 or place in edit.changes) and matches.is_part(value) is not None:
-                gained.add("right")
-        if place in edit.changes or value.dtype.kind != "f" or value.size < 2 or not value.any():
-            continue
-        part = matches.is_part(value) or matches.share(place, value)
-        if part is not None and part[0] not in matches.matched:
-            gained.add(part[0])
-        elif part is not None and matches.aligned(place) is None and part not in matches.matched_parts:
-            gained.add(part)
-        elif part is None and (part := _summand(matches, near, place)) is not None and part[0] not in matches.summed:
-            gained.update({part[0]} - matches.matched)
-        elif part is None and matches.aligned(place) is not None:
-            lost += 1
-    return len(gained) - lost
-
-
-def _summand(matches: ValueMatches, near: Mapping[Place, Tensor], place: Place) -> Part | None:
-    """The part of a specification tensor that the values of a node on several ranks add up to."""
-    if matches.job.mesh.world_size == 1:
-        return None
-    for members in matches.led.get(place, ()):
-        values = [np.asarray(near[one].value) if one in near else matches.value(one) for one in members]
-        if summable(values):
-            with np.errstate(invalid="ignore"):  # an infinity of a mask on one rank, another one on the next
-                total = np.sum(np.stack(values), axis=0)
-            part = matches.is_part(total)
-            if part is not None:
-                return part
-    return None
 
 
 def _repaired(start: Start, edit: Edit) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from typing import Union
 
 import numpy as np
 
-from tantamount.correspond.values import Box, Parts, close, cut, windows
+from tantamount.correspond.values import Box, Parts, cut, summable, windows
 from tantamount.diagnosis.classes import Class, Origin, classes_of, origins, specification_origins, target_of
 from tantamount.diagnosis.replay import Place, Replay
 from tantamount.errors import TantamountError
@@ -25,7 +25,7 @@ from tantamount.ops.facts import NOTHING, Facts
 from tantamount.proof.outputs import ancestors
 from tantamount.semantics.reference import Array
 
-__all__ = ["Part", "Slot", "ValueMatches", "argument_at", "renamed", "summable", "with_number"]
+__all__ = ["Part", "Slot", "ValueMatches", "argument_at", "renamed", "with_number"]
 
 Slot = Union[int, str]  # which argument: a position, or a keyword
 Part = tuple[str, "Box | None"]  # a tensor of the specification, and which block of it (``None``: the whole)
@@ -141,7 +141,11 @@ class ValueMatches:
 
     def is_part(self, value: Array) -> Part | None:
         """The first part of a specification tensor that has these values, if they are not all 0: zeros say nothing."""
-        return next((part for part, factor in self.multiples(value) if abs(factor - 1) < 1e-6), None)
+        return _equal(self.multiples(value))
+
+    def parts_of_all(self, values: Sequence[Array]) -> list[Part | None]:
+        """:meth:`is_part` of each of several values, at the cost of about one for each shape."""
+        return [*map(_equal, self._known.multiples_of_all(values))]
 
     def aligned(self, place: Place) -> Part | None:
         """The first part of a specification tensor that a rank's value is, or its share of."""
@@ -249,11 +253,8 @@ class ValueMatches:
                 first = self.aligned(place)
                 if first is not None:  # of other tensors only if they are the same as a whole: parts may be by chance
                     found.add(first[0])
-                    found.update(
-                        part[0]
-                        for part, factor in self.multiples(self.value(place))
-                        if part[1] is None and abs(factor - 1) < 1e-6
-                    )
+                    same = (part for part, factor in self.multiples(self.value(place)) if abs(factor - 1) < 1e-6)
+                    found.update(name for name, box in same if box is None)
         return found
 
     @cached_property
@@ -590,8 +591,5 @@ def renamed(node: Node, names: Mapping[int, str]) -> Node:
     return replace(node, args=args, kwargs={key: one(value) for key, value in node.kwargs.items()})
 
 
-def summable(values: Sequence[Array]) -> bool:
-    """True if tensors may be summands of one: there are several, and they are no replicas."""
-    if len(values) < 2 or not all(v.size and v.shape == values[0].shape for v in values):
-        return False
-    return not all(close(v, values[0]) for v in values[1:])
+def _equal(multiples: Iterator[tuple[Part, float]]) -> Part | None:
+    return next((part for part, factor in multiples if abs(factor - 1) < 1e-6), None)

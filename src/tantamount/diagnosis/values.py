@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from tantamount.correspond.values import close
+from tantamount.correspond.values import close, summable
 from tantamount.diagnosis.attributes import Attributes
 from tantamount.diagnosis.classes import Class
 from tantamount.diagnosis.edits import Edit, EditKind, layouts, operands
@@ -18,7 +18,7 @@ from tantamount.diagnosis.locate import whole_reads
 from tantamount.diagnosis.naming import LINES, Account, listed, named, number, runs, short, some
 from tantamount.diagnosis.relate import Rows, addend, known_rows, rows_along, unreached
 from tantamount.diagnosis.replay import Place
-from tantamount.diagnosis.value_matches import Part, ValueMatches, summable
+from tantamount.diagnosis.value_matches import Part, ValueMatches
 from tantamount.ir.graph import Node, references
 from tantamount.ir.job import Job
 from tantamount.ops.functionalized import unwrapped

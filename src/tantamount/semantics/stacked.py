@@ -159,7 +159,7 @@ class Together:
 def run_stacked(
     graphs: Sequence[Graph],
     mesh: Mesh,
-    inputs: Sequence[Mapping[str, Array]],
+    inputs: Sequence[Mapping[str, Tensor]],
     *,
     seed: int = 0,
     constants: Constants = None,
@@ -181,9 +181,9 @@ def run_stacked(
 
     def together(one: RankClass) -> dict[str, Tensor]:
         found: dict[str, Tensor] = {}
-        for name, tensor in input_tensors(graphs[one.leader], inputs[one.leader]).items():
-            values = np.stack([inputs[rank][name] for rank in one.ranks])
-            value = np.asarray(np.reshape(values, (*inside.sizes, *values.shape[1:])), dtype=tensor.value.dtype)
+        for name, tensor in inputs[one.leader].items():
+            values = np.stack([inputs[rank][name].value for rank in one.ranks])
+            value = np.reshape(values, (*inside.sizes, *values.shape[1:]))
             found[name] = Tensor(tensor.shape, tensor.dtype, value)
         return found
 
@@ -228,7 +228,8 @@ def interpret_stacked(
 ) -> list[Evaluation] | None:
     """The evaluations of :func:`tantamount.semantics.interpret.interpret_ranks`, each with the flags of all ranks and
     without their sites, where ranks can be executed as one; else ``None``."""
-    found = run_stacked(graphs, mesh, inputs, seed=seed, constants=constants, ties=ties, noise=noise)
+    tensors = [input_tensors(graph, values) for graph, values in zip(graphs, inputs, strict=True)]
+    found = run_stacked(graphs, mesh, tensors, seed=seed, constants=constants, ties=ties, noise=noise)
     if found is None:
         return None
     return [Evaluation(plain(one), found.flags, found.left_range) for one in found.environments]

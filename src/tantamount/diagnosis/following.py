@@ -1,0 +1,47 @@
+"""Hints that were followed: whether the job is proved with each is asked once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tantamount.diagnosis.hints import Hint, proved_with
+from tantamount.diagnosis.kinds import account
+from tantamount.diagnosis.search import Repair
+from tantamount.proof import Proof
+
+__all__ = ["Followed"]
+
+
+class Followed:
+    """The hints that were followed so far, and whether the job is proved with each: that is asked once."""
+
+    def __init__(
+        self, proof: Proof, seconds: float, refuted: Sequence[str], proves: Callable[[Hint], bool] | None
+    ) -> None:
+        self.proof, self.seconds, self.refuted, self.of_whole = proof, seconds, refuted, proves
+        self.known: dict[object, bool] = {}
+
+    def of_all(self, repair: Repair) -> bool:
+        """True if the job is proved with the hint of a change, all that is refuted of it."""
+        if repair.of_input:  # the relation is another one, perhaps
+            return False
+        told = account(repair.matches, repair.edit, repair.c, self.proof.job)
+        if not (told.sure and told.hint) or told.hint.proved:
+            return False
+        return set(self._touched(repair, told.hint)) >= set(self.refuted) and self.proves(repair, told.hint)
+
+    def proves(self, repair: Repair, hint: Hint) -> bool:
+        """True if the job is proved with a hint, as far as it depends on it."""
+        key = (hint.text, repair.edit.places)
+        if key not in self.known:
+            job, touched = self.proof.job, self._touched(repair, hint)
+            self.known[key] = (
+                self.of_whole(hint) if self.of_whole else proved_with(job, hint, self.proof, touched, self.seconds)
+            )
+        return self.known[key]
+
+    def _touched(self, repair: Repair, hint: Hint) -> list[str]:
+        """The outputs that depend on what a hint changes."""
+        replay = repair.matches.replay
+        below = replay.below(hint.lines or ())
+        return [name for name in self.proof.job.outputs if not below.isdisjoint(replay.output_places(name))]

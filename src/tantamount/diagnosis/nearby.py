@@ -1,0 +1,92 @@
+"""The gain of a change nearby: tensors of the specification that the implementation lacked, and has a few nodes below.
+
+Changes of the same places are computed at once, and all that is computed again is compared at once: most of the time of
+small programs goes into calling operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+
+import numpy as np
+
+from tantamount.correspond.values import summable
+from tantamount.diagnosis.edits import Edit
+from tantamount.diagnosis.replay import Place
+from tantamount.diagnosis.value_matches import Part, ValueMatches
+from tantamount.semantics.reference import Array
+
+__all__ = ["alike", "gains"]
+
+_NEAR = 48  # places of every rank below a change that say whether it helps; the outputs say it anyway
+_TOGETHER = 16  # changes that are computed as one
+
+
+def alike(edits: Sequence[Edit]) -> list[list[int]]:
+    """The numbers of changes in groups of one kind that change the same places, in their order."""
+    found: dict[object, list[list[int]]] = {}
+    for k, edit in enumerate(edits):
+        groups = found.setdefault((edit.kind, edit.places, edit.replaces, tuple(edit.changes)), [[]])
+        if len(groups[-1]) == _TOGETHER:
+            groups.append([])
+        groups[-1].append(k)
+    return sorted(group for groups in found.values() for group in groups)
+
+
+def gains(matches: ValueMatches, ends: Set[Place], edits: Sequence[Edit]) -> list[int]:
+    """For each of several changes of the same places the number of tensors of the specification, or parts of them, that
+    the implementation lacked and has below it, less the number of places that correspond to something only without the
+    change. ``ends``: wrong outputs."""
+    near = matches.replay.nearby_of_all([edit.changes for edit in edits], _NEAR)
+    known = [{} if one is None else {place: np.asarray(value.value) for place, value in one.items()} for one in near]
+    asked = [(k, place) for k, edit in enumerate(edits) for place, x in known[k].items() if _telling(place, x, edit)]
+    parts = dict(zip(asked, matches.parts_of_all([known[k][place] for k, place in asked]), strict=True))
+    for k, place in asked:
+        parts[k, place] = parts[k, place] or matches.share(place, known[k][place])
+    summed = _summands(matches, known, [one for one in asked if parts[one] is None])
+    gained: list[set[str | Part]] = [set() for _ in edits]
+    lost = [0] * len(edits)
+    for k, edit in enumerate(edits):
+        for place in ends & known[k].keys():
+            gained[k].add("")  # the outputs will tell
+            value = known[k][place]
+            if (value.size == 1 or place in edit.changes) and matches.is_part(value) is not None:
+                gained[k].add("right")
+    for (k, place), part in parts.items():
+        if part is not None and part[0] not in matches.matched:
+            gained[k].add(part[0])
+        elif part is not None and matches.aligned(place) is None and part not in matches.matched_parts:
+            gained[k].add(part)
+        elif part is None and (total := summed.get((k, place))) is not None and total[0] not in matches.summed:
+            gained[k].update({total[0]} - matches.matched)
+        elif part is None and matches.aligned(place) is not None:
+            lost[k] += 1
+    # what cannot be computed alone is not known: the outputs will tell
+    return [1 if near[k] is None else len(gained[k]) - lost[k] for k in range(len(edits))]
+
+
+def _telling(place: Place, value: Array, edit: Edit) -> bool:
+    return place not in edit.changes and value.dtype.kind == "f" and value.size > 1 and bool(value.any())
+
+
+def _summands(
+    matches: ValueMatches, known: Sequence[Mapping[Place, Array]], places: Sequence[tuple[int, Place]]
+) -> Mapping[tuple[int, Place], Part]:
+    """The parts of specification tensors that the values of nodes, which lead others, on several ranks add up to."""
+    if matches.job.mesh.world_size == 1:
+        return {}
+    totals = [((k, place), total) for k, place in places for total in _totals(matches, known[k], place)]
+    parts = matches.parts_of_all([total for _, total in totals])
+    found: dict[tuple[int, Place], Part] = {}
+    for (one, _), part in zip(totals, parts, strict=True):
+        if part is not None:
+            found.setdefault(one, part)
+    return found
+
+
+def _totals(matches: ValueMatches, known: Mapping[Place, Array], place: Place) -> Iterator[Array]:
+    for members in matches.led.get(place, ()):
+        values = [known[one] if one in known else matches.value(one) for one in members]
+        if summable(values):
+            with np.errstate(invalid="ignore"):  # an infinity of a mask on one rank, another one on the next
+                yield np.sum(np.stack(values), axis=0)
