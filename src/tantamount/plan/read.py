@@ -19,9 +19,9 @@ from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
 from tantamount.limits import Limits, limits_from_environment
-from tantamount.plan.actions import Action, Chain, Kind, Schedule, read_events
+from tantamount.plan.actions import Chain, Kind, Schedule, read_events
 from tantamount.plan.approximate import KINDS, NotThat, strict_job
-from tantamount.plan.named import named_schedule
+from tantamount.plan.named import finished, named_schedule
 from tantamount.plan.parts import TIED, Approximation, Part, Piece, Plan, Runs, Stream
 from tantamount.plan.tables import read_table
 
@@ -422,16 +422,7 @@ def _finished(schedule: Schedule) -> Schedule:
     """The schedule with a reduction and an update of every stage at the end of its device, if it has none at all: what
     [finish] says then comes after everything."""
     kinds = {action.kind for program in schedule.devices for event in program for action in event}
-    if kinds & {Kind.REDUCE, Kind.UPDATE}:
-        return schedule
-    ends = [
-        tuple(
-            (Action(s, kind),) for kind in (Kind.REDUCE, Kind.UPDATE) for s, d in enumerate(schedule.owners) if d == at
-        )
-        for at in range(len(schedule.devices))
-    ]
-    devices = tuple((*events, *end) for events, end in zip(schedule.devices, ends, strict=True))
-    return replace(schedule, devices=devices)
+    return schedule if kinds & {Kind.REDUCE, Kind.UPDATE} else finished(schedule)
 
 
 def _relation(value: object, place: Place, mesh: Mesh) -> object:
