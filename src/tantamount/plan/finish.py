@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from tantamount.ir.relation import Replicate
+from tantamount.ir.relation import Partial, Placement, Replicate
 from tantamount.plan.joints import Joint, differ
-from tantamount.plan.parts import TIED, Held, Part, Plan, Runs, is_sum
+from tantamount.plan.parts import COPY, TIED, Held, Part, Plan, Runs, is_sum
 
 __all__ = ["finish_joints"]
 
@@ -62,7 +62,9 @@ class _Finish:
             if held.placements[axis] != Replicate():
                 problem = f"{parameter} is {held.placements[axis]} over {axis}: a parameter is the same for all of them"
                 yield Joint(parameter, part.name, part.name, str(held), count, problem)
-            self.own[part.name][parameter] = _Known(held.without(axis), f"{part.name}: {parameter}")
+            self.own[part.name][parameter] = _Known(
+                self._copied(held.without(axis), Replicate()), f"{part.name}: {parameter}"
+            )
         for parameter, gradient in part.parameters.items():
             held = part.output(gradient)
             if self.plan.microbatches > 1 and not is_sum(held.placements[axis]):
@@ -71,13 +73,20 @@ class _Finish:
                     'which is right for Partial("sum")'
                 )
                 yield Joint(gradient, part.name, "accumulation", str(held), count, problem)
-            self.own[part.name][gradient] = _Known(held.without(axis), f"{part.name}: {gradient}")
+            self.own[part.name][gradient] = _Known(
+                self._copied(held.without(axis), Partial("sum")), f"{part.name}: {gradient}"
+            )
             whole = part.input(parameter).whole
             if held.whole is not None and whole is not None and held.whole.shape != whole.shape:
                 problem = (
                     f"{gradient} has the shape of another tensor than {parameter}, whose gradient it is said to be"
                 )
                 yield Joint(gradient, part.name, "accumulation", str(held), count, problem)
+
+    def _copied(self, held: Held, placement: Placement) -> Held:
+        """The tensor of a piece over its copies, if there are several: parameters are alike, and every copy has the sum
+        of the gradients of its own microbatches."""
+        return held.along(COPY, placement) if self.plan.copies > 1 else held
 
     def _piece(self, part: Part) -> Iterator[Joint]:
         of = part.of
@@ -105,10 +114,9 @@ class _Finish:
                 problem = f"{name} is shared by pieces of {member}, of which the model has none"
                 yield Joint(name, member, member, "", problem=problem)
                 continue
-            found = self.own[member][parameter].held
+            found = self.own[member][parameter].held.without(COPY)
             if held is None:
-                first = replace(found, placements={TIED: Replicate(), **found.placements})
-                self.shared[name][name] = _Known(first, f"{member}: {parameter}")
+                self.shared[name][name] = _Known(found.along(TIED, Replicate()), f"{member}: {parameter}")
             else:
                 problem = differ(found, held)
                 yield Joint(name, f"{member}: {parameter}", f"copies of {name}", str(found), 1, problem)
@@ -128,7 +136,9 @@ class _Finish:
             read = read.without(TIED)
             for member, name in summed.items():
                 known = self.own.get(member, {}).get(name)
-                problem = f"pieces of {member} have no {name}" if known is None else differ(known.held, read)
+                problem = (
+                    f"pieces of {member} have no {name}" if known is None else self._summand(name, known.held, read)
+                )
                 source = member if known is None else known.source
                 yield Joint(f"sum of {name}", source, f"{part.name}: {tensor}", str(read), 1, problem)
                 self.taken.add((member, name))
@@ -188,7 +198,7 @@ class _Finish:
                 if known is None and not alone:
                     continue  # nothing of these pieces is trained, or it is shared with others
                 made = read if known is None else known.held
-                problem = f"pieces of {of} have no {name}" if known is None else differ(made, read)
+                problem = f"pieces of {of} have no {name}" if known is None else self._summand(name, made, read)
                 source = of if known is None else known.source
                 yield Joint(f"sum of {name}", source, f"{part.name}: {tensor}", str(made), self.numbers[of], problem)
             for of, own in self.shared.items():
@@ -198,6 +208,13 @@ class _Finish:
             if name in self.whole or any(name in own for own in self.own.values()):
                 yield Joint(name, part.name, part.name, "", problem=f"{part.name} gives {name}, which there is already")
             self.whole[name] = _Known(made, f"{part.name}: {tensor}")
+
+    def _summand(self, name: str, made: Held, read: Held) -> str:
+        """The reason why a tensor of every piece does not fit into a sum over what devices have: each copy of the piece
+        is on another device, and all of them together must be the tensor once."""
+        if self.plan.copies > 1 and not is_sum(made.placements[COPY]):
+            return f"{name} is {made.placements[COPY]} over the copies of its piece, each of which would be counted"
+        return differ(made.without(COPY), read)
 
     def _shared_sum(self, part: Part, tensor: str, of: str, name: str, known: _Known | None, read: Held) -> Joint:
         """The summand of a shared parameter in a sum over all pieces: of each copy its share, which count once."""
@@ -228,8 +245,7 @@ class _Finish:
         if known.held.placements.get(self.plan.pipeline, Replicate()) != Replicate():
             return None
         held = known.held.without(self.plan.pipeline)
-        if part.runs is Runs.TIED:
-            held = replace(held, placements={TIED: Replicate(), **held.placements})
+        held = held.along(TIED, Replicate()) if part.runs is Runs.TIED else self._copied(held, Replicate())
         return _Known(held, known.source)
 
     def _taken(self, part: Part, tensor: str, name: str, known: _Known | None, count: int) -> Joint:

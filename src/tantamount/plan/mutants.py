@@ -24,7 +24,7 @@ from tantamount.capture.graph_document import graph_document
 from tantamount.capture.programs import write_document
 from tantamount.ir.graph import Graph, Node, Ref
 from tantamount.limits import limits_from_environment
-from tantamount.plan.actions import Action, Event, Kind, written
+from tantamount.plan.actions import Action, Event, Kind, Schedule, written
 from tantamount.plan.parts import Part, Piece, Plan, Runs
 from tantamount.writing import make_folder, write_file
 
@@ -337,9 +337,13 @@ def _exchanged(plan: Plan, table: Table, random_: random.Random) -> PlanMutant |
 
 
 # ---------------------------------------------------------------------------------------------- the schedule
-def _with_events(table: Table, devices: Sequence[Sequence[Event]]) -> Table:
+def _with_events(table: Table, schedule: Schedule, devices: Sequence[Sequence[Event]]) -> Table:
     changed = deepcopy(table)
-    changed["schedule"] = {"devices": [written(tuple(events)) for events in devices]}
+    changed["schedule"] = {"devices": [written(tuple(events)) for events in devices], "owners": [*schedule.owners]}
+    if len(schedule.chains) > 1:
+        changed["schedule"]["pipelines"] = [
+            {"stages": [*chain.stages], "microbatches": [*chain.microbatches]} for chain in schedule.chains
+        ]
     return changed
 
 
@@ -374,7 +378,7 @@ def _early(plan: Plan, table: Table, random_: random.Random) -> PlanMutant | Non
 def _with_event(plan: Plan, table: Table, device: int, events: Sequence[Event]) -> Table:
     devices = [*plan.schedule.devices]
     devices[device] = tuple(events)
-    return _with_events(table, devices)
+    return _with_events(table, plan.schedule, devices)
 
 
 def _shuffled(plan: Plan, table: Table, random_: random.Random) -> PlanMutant | None:

@@ -7,9 +7,10 @@ A *piece* is an instance of a part: ``layer 7``. What tensors of a part are to t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import cast
 
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
@@ -17,9 +18,10 @@ from tantamount.ir.relation import Partial, Placement, Replicate
 from tantamount.ir.types import TensorType
 from tantamount.plan.actions import Schedule
 
-__all__ = ["TIED", "Approximation", "Held", "Part", "Piece", "Plan", "Runs", "Stream", "is_sum", "shown"]
+__all__ = ["COPY", "TIED", "Approximation", "Held", "Part", "Piece", "Plan", "Runs", "Stream", "is_sum", "shown"]
 
 TIED = "tied"  # the axis of the devices that have a copy of a shared parameter
+COPY = "copy"  # the axis of the devices that have a copy of a piece, one in each pipeline of a plan with several
 
 
 class Runs(StrEnum):
@@ -63,6 +65,10 @@ class Held:
     def without(self, axis: str) -> Held:
         """The same, of ranks that differ in the other axes only."""
         return Held({name: p for name, p in self.placements.items() if name != axis}, self.whole, self.local)
+
+    def along(self, axis: str, placement: Placement) -> Held:
+        """The same, of ranks that differ along one more axis, the first."""
+        return Held({axis: placement, **self.placements}, self.whole, self.local)
 
     def __str__(self) -> str:
         return shown(self.placements)
@@ -123,6 +129,12 @@ class Part:
             expectation.placements, _result(self.job, tensor, None), _result(self.job, expectation.name, 0)
         )
 
+    def speaks(self, axis: str) -> bool:
+        """True if some program of the part may exchange something along an axis: if it names a group that spans it."""
+        names = {name for name, spanned in self.job.mesh.groups.items() if axis in spanned}
+        programs = {id(graph): graph for graph in self.job.implementation}.values()
+        return any(argument in names for graph in programs for node in graph.nodes for argument in _texts(node.args))
+
     def _held(self, placements: Sequence[Placement] | None, whole: TensorType | None, local: TensorType | None) -> Held:
         mesh = self.job.mesh
         found = placements if placements is not None else (Replicate(),) * len(mesh.names)
@@ -130,6 +142,14 @@ class Part:
             axis: p if size > 1 else Replicate() for axis, size, p in zip(mesh.names, mesh.sizes, found, strict=True)
         }
         return Held(alone, whole, local)
+
+
+def _texts(arguments: object) -> Iterator[str]:
+    if isinstance(arguments, str):
+        yield arguments
+    elif isinstance(arguments, tuple):
+        for argument in cast("tuple[object, ...]", arguments):
+            yield from _texts(argument)
 
 
 def _result(job: Job, name: str, rank: int | None) -> TensorType | None:
@@ -175,6 +195,11 @@ class Plan:
     tied: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
     approximations: tuple[Approximation, ...] = ()
     assumed: tuple[str, ...] = ()  # sentences of whoever wrote the plan, on which it rests
+
+    @property
+    def copies(self) -> int:
+        """Copies of every piece: pipelines that microbatches may pass, each of which has the whole model."""
+        return len(self.schedule.chains)
 
     @property
     def devices(self) -> int:

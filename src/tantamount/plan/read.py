@@ -19,11 +19,10 @@ from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
 from tantamount.limits import Limits, limits_from_environment
-from tantamount.plan.actions import Chain, Kind, Schedule, read_events
+from tantamount.plan.actions import Schedule
 from tantamount.plan.approximate import KINDS, NotThat, strict_job
-from tantamount.plan.named import finished, named_schedule
-from tantamount.plan.parts import TIED, Approximation, Part, Piece, Plan, Runs, Stream
-from tantamount.plan.tables import read_table
+from tantamount.plan.parts import COPY, TIED, Approximation, Part, Piece, Plan, Runs, Stream
+from tantamount.plan.read_schedule import read_schedule
 
 __all__ = ["FORMAT", "read_plan"]
 
@@ -61,22 +60,28 @@ def read_plan(path: str | Path, *, limits: Limits | None = None) -> Plan:
 
 @dataclass(frozen=True)
 class _Meshes:
-    """The mesh of the ranks, the name of its pipeline axis, and that of the microbatches with their number."""
+    """The mesh of the ranks, the name of its pipeline axis, that of the microbatches with their number, and the number
+    of pipelines, each with a copy of the model."""
 
     whole: Mesh
     pipeline: str
     axis: str
     microbatches: int
+    pipelines: int = 1
 
     def of(self, runs: Runs, copies: int = 1) -> Mesh:
-        """The mesh of a part of some kind: a part that runs for a piece knows nothing of other stages, one that runs
-        for a shared parameter of those that have one of its ``copies``."""
+        """The mesh of a part of some kind: a part that runs for a piece knows of other stages those that have a copy,
+        if there are several pipelines, one that runs for a shared parameter those that have one of its ``copies``."""
         axes = dict(self.whole.axes)
         if runs is not Runs.ONCE:
             axes.pop(self.pipeline, None)
         if runs is Runs.PASS:
             axes = {self.axis: self.microbatches, **axes}
+        if runs is Runs.PIECE and self.pipelines > 1:
+            axes = {COPY: self.pipelines, **axes}
         groups = {name: spanned for name, spanned in self.whole.groups.items() if set(spanned) <= axes.keys()}
+        if COPY in axes:
+            groups = {COPY: (COPY,), **groups}
         if runs is Runs.TIED:
             axes, groups = {TIED: copies, **axes}, {TIED: (TIED,), **groups}
         return Mesh(axes, groups)
@@ -93,7 +98,16 @@ class _Reader:
     def plan(self) -> Plan:
         top = self.top
         meshes = self._meshes()
-        schedule, called = self._schedule(meshes)
+        schedule, called = read_schedule(
+            Fields.of(
+                top.values.get("schedule", {"name": "gpipe"}), top.at("[schedule]"),
+                ("name", "chunks", "table", "devices", "owners", "pipelines"),
+            ),
+            self.path.parent, meshes.whole.axes.get(meshes.pipeline, 1), meshes.microbatches,
+        )  # fmt: skip
+        meshes = replace(meshes, pipelines=len(schedule.chains))
+        if meshes.pipelines > 1 and COPY in {*meshes.whole.axes, meshes.axis}:
+            raise top.at("[mesh]").wrong(f"an axis {COPY}", "another name: it is that of the pipelines", code="axis")
         outer = top.at("[part]")
         tables = {outer.name(name, "a part's name"): outer.at(name).table(value)
                   for name, value in outer.table(top.get("part"), "a table of parts").items()}  # fmt: skip
@@ -102,6 +116,7 @@ class _Reader:
         model = Fields.of(top.get("model"), top.at("[model]"), ("pieces", "stages", "tied"), ("pieces",))
         pieces = tuple(self._pieces(model, parts))
         stages = self._stages(model, parts, pieces)
+        schedule, stages = self._copied(model, schedule, stages)
         tied = self._tied(model, parts, meshes)
         for name in shared:  # who has copies is known now
             copies = {
@@ -112,13 +127,15 @@ class _Reader:
             parts[name] = self._part(name, tables[name], meshes, copies)
         approximations = tuple(self._approximations(parts))
         finish = Fields.of(top.values.get("finish", {}), top.at("[finish]"), ("reduce", "update"))
+        reduce = self._order(finish, "reduce", parts)
+        schedule = replace(schedule, meets=any(parts[name].speaks(COPY) for name in reduce))
         return Plan(
             path=str(self.path),
             name=top.at("name").name(top.get("name")) if "name" in top else self.path.stem,
             mesh=meshes.whole, pipeline=meshes.pipeline, microbatches=meshes.microbatches, axis=meshes.axis,
             parts={name: parts[name] for name in tables}, pieces=pieces, stages=stages, tied=tied,
             schedule=schedule, schedule_name=called,
-            reduce=self._order(finish, "reduce", parts), update=self._order(finish, "update", parts),
+            reduce=reduce, update=self._order(finish, "update", parts),
             symbols=_names(top, "symbols"), approximations=approximations, assumed=_names(top, "assumed"),
         )  # fmt: skip
 
@@ -137,7 +154,7 @@ class _Reader:
         outer = fields.at("groups")
         for name, value in outer.table(fields.values.get("groups", {}), "a table of process groups").items():
             spanned = tuple(outer.at(name).string(axis) for axis in outer.at(name).list(value, "a list of axes"))
-            if len(set(spanned)) < len(spanned) or not set(spanned) <= axes.keys():
+            if len(set(spanned)) < len(spanned) or not set(spanned) <= {*axes, COPY}:
                 needed = f"different axes, of {', '.join(axes)}"
                 raise outer.at(name).wrong(", ".join(map(shown, spanned)), needed, code="unknown-axis")
             groups[outer.name(name, "a group's name")] = spanned
@@ -349,6 +366,30 @@ class _Reader:
             for s, value in enumerate(place.list(model.get("stages"), "a list of stages"))
         )
 
+    def _copied(
+        self, model: Fields, schedule: Schedule, stages: tuple[tuple[Piece, ...], ...]
+    ) -> tuple[Schedule, tuple[tuple[Piece, ...], ...]]:
+        """The pieces of all stages, where only those of the first pipeline are listed; and the schedule, which says
+        what stages have copies of the same pieces."""
+        first, *others = schedule.chains
+        if not others:
+            return schedule, stages
+        own = dict(enumerate(stages))
+        if len(stages) == len(first.stages) < len(schedule.owners):
+            if sorted(first.stages) != list(range(len(stages))) or any(len(c.stages) != len(stages) for c in others):
+                found = "the stages of the first pipeline alone"
+                raise model.at("stages").wrong(
+                    found, f"a text for each of {len(schedule.owners)} stages", code="stages"
+                )
+            own |= {copy: own[of] for chain in others for copy, of in zip(chain.stages, first.stages, strict=True)}
+        alike = all(
+            len(chain.stages) == len(first.stages)
+            and all(own.get(a) == own.get(b) for a, b in zip(chain.stages, first.stages, strict=True))
+            for chain in others
+        )
+        copies = {c: of for chain in others for c, of in zip(chain.stages, first.stages, strict=True)} if alike else {}
+        return replace(schedule, copies=copies), tuple(own[stage] for stage in sorted(own))
+
     def _owned(self, text: str, place: Place, parts: Mapping[str, Part]) -> Iterator[Piece]:
         if text.strip() in parts:
             self._passes(text.strip(), parts, place)
@@ -378,51 +419,6 @@ class _Reader:
                     shown(name), "parts of kind piece or once", code="unknown-part", hint=nearest(name, known)
                 )
         return names
-
-    # ------------------------------------------------------------------------------------------ schedule
-    def _schedule(self, meshes: _Meshes) -> tuple[Schedule, str]:
-        table = self.top.values.get("schedule", {"name": "gpipe"})
-        fields = Fields.of(table, self.top.at("[schedule]"), ("name", "chunks", "table", "devices", "owners"))
-        devices = meshes.whole.axes.get(meshes.pipeline, 1)
-        ways = [key for key in ("name", "table", "devices") if key in fields]
-        if len(ways) != 1:
-            raise fields.place.wrong(f"{len(ways)} of `name`, `table` and `devices`", "exactly one of them")
-        if "name" in fields:
-            name = fields.at("name").name(fields.get("name"))
-            chunks = fields.at("chunks").integer(fields.values.get("chunks", 1), 1, 1 << 16, "a number from 1 on")
-            try:
-                found = named_schedule(name, devices, meshes.microbatches, chunks)
-            except UserError as problem:
-                raise problem.within(fields.place.text) from None
-            if len(found.chains) > 1:
-                raise fields.place.wrong(
-                    f"{name}, whose microbatches enter at both ends", "one direction: each parameter has one owner",
-                    code="schedule",
-                )  # fmt: skip
-            return found, name
-        if "table" in fields:
-            name = fields.at("table").name(fields.get("table"))
-            target = self.path.parent / name
-            if not target.resolve().is_relative_to(self.path.parent.resolve()):
-                raise fields.at("table").wrong(shown(name), "a file in the plan's folder", code="outside")
-            return _finished(read_table(target)), name
-        place = fields.at("devices")
-        texts = place.list(fields.get("devices"), "a list of texts, one for each device")
-        events = tuple(
-            read_events(place.at(str(d)).string(text), place.at(str(d)).text) for d, text in enumerate(texts)
-        )
-        owners = fields.at("owners")
-        listed = owners.list(fields.values.get("owners", list(range(len(events)))), "a list of devices")
-        owned = tuple(owners.integer(x, 0, len(events) - 1, "the number of a device") for x in listed)
-        chain = Chain(tuple(range(len(owned))), tuple(range(meshes.microbatches)))
-        return _finished(Schedule(events, owned, (chain,))), "its own schedule"
-
-
-def _finished(schedule: Schedule) -> Schedule:
-    """The schedule with a reduction and an update of every stage at the end of its device, if it has none at all: what
-    [finish] says then comes after everything."""
-    kinds = {action.kind for program in schedule.devices for event in program for action in event}
-    return schedule if kinds & {Kind.REDUCE, Kind.UPDATE} else finished(schedule)
 
 
 def _relation(value: object, place: Place, mesh: Mesh) -> object:
