@@ -25,7 +25,7 @@ from tantamount.capture.programs import write_document
 from tantamount.ir.graph import Graph, Node, Ref
 from tantamount.limits import limits_from_environment
 from tantamount.plan.actions import Action, Event, Kind, Schedule, written
-from tantamount.plan.parts import Part, Piece, Plan, Runs
+from tantamount.plan.parts import COPY, TIED, Part, Piece, Plan, Runs
 from tantamount.writing import make_folder, write_file
 
 __all__ = ["KINDS", "PlanMutant", "plan_mutants", "write_mutant"]
@@ -324,6 +324,7 @@ def _exchanged(plan: Plan, table: Table, random_: random.Random) -> PlanMutant |
         for name in {*plan.numbers(), *plan.reduce, *plan.update}
         if isinstance(table["part"][name]["impl"], dict)
         for axis in table["part"][name]["impl"]
+        if axis not in (COPY, TIED)  # any copy may be the one that counts
     ]
     if not places:
         return None
