@@ -25,7 +25,7 @@ from tantamount.ir.relation import (
     Slice,
     Sum,
 )
-from tantamount.plan.parts import COPY, Part, Piece, Plan, Runs
+from tantamount.plan.parts import COPY, DEFAULT, Part, Piece, Plan, Runs
 
 __all__ = ["flat_job"]
 
@@ -127,6 +127,11 @@ def flat_job(plan: Plan) -> Job:
     programs = {rank: tuple(map(id, _own(plan, rank))) for rank in range(plan.mesh.world_size)}
     made = {key: _flat(plan, rank) for rank, key in reversed(programs.items())}
     groups = {COPY: (COPY,), **plan.mesh.groups}
+    for part in plan.parts.values():
+        if part.layout != DEFAULT:  # groups of all ranks of a stage are those of the mesh
+            whole = set(_layout(plan, part).names)
+            rest = tuple(axis for axis in plan.mesh.names if axis != plan.pipeline)
+            groups |= {name: rest for name, spanned in part.job.mesh.groups.items() if set(spanned) == whole}
     device = {COPY: plan.pipeline}
     mesh = Mesh(plan.mesh.axes, {n: tuple(device.get(axis, axis) for axis in spanned) for n, spanned in groups.items()})
     return Job("flat", _flat(plan, None), tuple(made[key] for key in programs.values()), mesh, inputs, outputs)
@@ -161,7 +166,17 @@ def _program(plan: Plan, part: Part, rank: int, way: int = 0) -> Graph:
     """The program of a part on a rank: meshes of parts that are on one stage lack the pipeline's axis."""
     at = {COPY: way, **dict(zip(plan.mesh.names, plan.mesh.coordinates(rank), strict=True))}
     mesh = part.job.mesh
+    if part.layout != DEFAULT:
+        own = _layout(plan, part)
+        at |= dict(zip(own.names, own.coordinates(rank % own.world_size), strict=True))
     return part.job.implementation[mesh.rank(tuple(at.get(axis, 0) for axis in mesh.names))]
+
+
+def _layout(plan: Plan, part: Part) -> Mesh:
+    """The ranks of a stage by the axes of a part; stages are the first axis of a plan's mesh."""
+    axes = {axis: size for axis, size in part.job.mesh.axes.items() if axis not in (plan.axis, COPY)}
+    assert plan.mesh.names[0] == plan.pipeline
+    return Mesh(axes)
 
 
 def _given(plan: Plan, piece: Piece, label: str, placed: tuple[Placement, ...]) -> InputRelation:
@@ -189,13 +204,13 @@ def _on_stage(
     """The tensor as what the ranks of one stage hold of it, by the axes but the first, which is the microbatches';
     and the replicas that are equal, those of other pipelines among them."""
     stages = [_stage_of(plan, piece, way) for way in ways]
-    stage, axes = stages[0], [axis for axis in plan.mesh.names if axis != plan.pipeline]
+    own = _layout(plan, plan.parts[piece.part])
+    stage, axes = stages[0], list(own.names)
     assert len(axes) == len(placed) - 1
     by_axis = dict(zip(axes, placed[1:], strict=True))
 
     def holder(at: Mapping[str, int]) -> RankTensor:
-        whole = {**at, plan.pipeline: stage}
-        return RankTensor(plan.mesh.rank(tuple(whole.get(axis, 0) for axis in plan.mesh.names)), label)
+        return RankTensor(stage * own.world_size + own.rank(tuple(at.get(axis, 0) for axis in axes)), label)
 
     def held(rest: list[str], at: dict[str, int]) -> Expression:
         if not rest:
@@ -203,15 +218,15 @@ def _on_stage(
         axis, placement = rest[0], by_axis[rest[0]]
         if isinstance(placement, Replicate):
             return held(rest[1:], at)
-        parts = tuple(held(rest[1:], {**at, axis: c}) for c in range(plan.mesh.axes[axis]))
+        parts = tuple(held(rest[1:], {**at, axis: c}) for c in range(own.axes[axis]))
         return Concat(parts, placement.dim) if isinstance(placement, Shard) else Sum(parts)
 
     copies = [axis for axis in axes if isinstance(by_axis[axis], Replicate)]
     equal: list[tuple[RankTensor, RankTensor]] = []
     for rank in range(plan.mesh.world_size):
-        at = dict(zip(plan.mesh.names, plan.mesh.coordinates(rank), strict=True))
+        at = dict(zip(axes, own.coordinates(rank % own.world_size), strict=True))
         first = holder({axis: 0 if axis in copies else c for axis, c in at.items()})
-        if at[plan.pipeline] in stages and first.rank != rank:
+        if rank // own.world_size in stages and first.rank != rank:
             equal.append((first, RankTensor(rank, label)))
     return held(axes, {}), tuple(equal)
 
@@ -237,6 +252,7 @@ def _rows(plan: Plan, piece: Piece, name: str, label: str) -> InputRelation:
     part = plan.parts[piece.part]
     stages = {_stage_of(plan, piece, way) for way in range(plan.copies)}
     mesh, placements = plan.mesh, part.job.inputs[name].placements
+    own = _layout(plan, part)
     local = part.job.implementation[0].by_name[name].type
     assert local is not None
     assert placements is not None
@@ -244,8 +260,7 @@ def _rows(plan: Plan, piece: Piece, name: str, label: str) -> InputRelation:
     axes = [axis for axis, _ in cut[1:]]  # after the microbatches
 
     def holder(at: Mapping[str, int], stage: int) -> int:
-        whole = {**at, plan.pipeline: stage}
-        return mesh.rank(tuple(whole.get(axis, 0) for axis in mesh.names))
+        return stage * own.world_size + own.rank(tuple(at.get(axis, 0) for axis in own.names))
 
     def blocks(at: dict[str, int]) -> Expression:
         if len(at) == len(cut):
@@ -259,7 +274,7 @@ def _rows(plan: Plan, piece: Piece, name: str, label: str) -> InputRelation:
         return Concat(tuple(blocks({**at, axis: c}) for c in range(part.job.mesh.axes[axis])), dim)
 
     def same(rank: int) -> int:
-        coordinates = dict(zip(mesh.names, mesh.coordinates(rank), strict=True))
+        coordinates = dict(zip(own.names, own.coordinates(rank % own.world_size), strict=True))
         return holder({axis: coordinates[axis] for axis in axes}, _stage(plan, rank))
 
     equal = tuple(

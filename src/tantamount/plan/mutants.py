@@ -340,11 +340,12 @@ def _exchanged(plan: Plan, table: Table, random_: random.Random) -> PlanMutant |
 # ---------------------------------------------------------------------------------------------- the schedule
 def _with_events(table: Table, schedule: Schedule, devices: Sequence[Sequence[Event]]) -> Table:
     changed = deepcopy(table)
-    changed["schedule"] = {"devices": [written(tuple(events)) for events in devices], "owners": [*schedule.owners]}
+    new: Table = {"devices": [written(tuple(events)) for events in devices], "owners": [*schedule.owners]}
     if len(schedule.chains) > 1:
-        changed["schedule"]["pipelines"] = [
+        new["pipelines"] = [
             {"stages": [*chain.stages], "microbatches": [*chain.microbatches]} for chain in schedule.chains
         ]
+    changed["schedule"] = new
     return changed
 
 

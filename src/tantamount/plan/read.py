@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 from typing import cast
@@ -14,14 +14,14 @@ from tantamount.capture.fields import Fields, Place, nearest, shown
 from tantamount.capture.files import read_text
 from tantamount.capture.job import GraphFiles, declared_operators, job_of
 from tantamount.capture.readers import READERS
-from tantamount.errors import UserError
 from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
 from tantamount.limits import Limits, limits_from_environment
 from tantamount.plan.actions import Schedule
 from tantamount.plan.approximate import KINDS, NotThat, strict_job
-from tantamount.plan.parts import COPY, TIED, Approximation, Part, Piece, Plan, Runs, Stream
+from tantamount.plan.parts import COPY, DEFAULT, TIED, Approximation, Part, Piece, Plan, Runs, Stream
+from tantamount.plan.read_mesh import Meshes, read_meshes
 from tantamount.plan.read_schedule import read_schedule
 
 __all__ = ["FORMAT", "read_plan"]
@@ -32,10 +32,10 @@ _TOP = (
 )  # fmt: skip
 _OF_ALL = ("kind", "spec", "impl", "inputs", "outputs")
 _OF_KIND = {
-    Runs.PASS: ("before", "after", "parameters", "frozen", "data", "results"),
-    Runs.PIECE: ("of", "takes", "gives", "updates", "state"),
+    Runs.PASS: ("before", "after", "parameters", "frozen", "data", "results", "layout"),
+    Runs.PIECE: ("of", "takes", "gives", "updates", "state", "layout"),
     Runs.ONCE: ("takes", "sums", "gives"),
-    Runs.TIED: ("of", "takes", "sums", "gives", "updates", "state"),
+    Runs.TIED: ("of", "takes", "sums", "gives", "updates", "state", "layout"),
 }
 _RUN = re.compile(r"(?P<part>.+?)(?:\s*\*\s*(?P<times>\d{1,7}))?")
 _OWNED = re.compile(r"(?P<part>.+?)(?:\s+(?P<first>\d{1,7})(?:\s*-\s*(?P<last>\d{1,7}))?)?")
@@ -44,8 +44,8 @@ _OWNED = re.compile(r"(?P<part>.+?)(?:\s+(?P<first>\d{1,7})(?:\s*-\s*(?P<last>\d
 def read_plan(path: str | Path, *, limits: Limits | None = None) -> Plan:
     """The plan in a TOML file, the graphs of its parts read and checked, every relation fitted to its tensors.
 
-    Raises :class:`UserError` for everything that is wrong with the file itself; what is wrong with the plan that it
-    describes (a stage that nobody owns, a relation that does not fit at a joint) is for
+    Raises :class:`~tantamount.errors.UserError` for everything that is wrong with the file itself; what is wrong with
+    the plan that it describes (a stage that nobody owns, a relation that does not fit at a joint) is for
     :func:`tantamount.plan.verify.verify`."""
     limits = limits or limits_from_environment()
     path = Path(path)
@@ -58,35 +58,6 @@ def read_plan(path: str | Path, *, limits: Limits | None = None) -> Plan:
     return _Reader(path, top).plan()
 
 
-@dataclass(frozen=True)
-class _Meshes:
-    """The mesh of the ranks, the name of its pipeline axis, that of the microbatches with their number, and the number
-    of pipelines, each with a copy of the model."""
-
-    whole: Mesh
-    pipeline: str
-    axis: str
-    microbatches: int
-    pipelines: int = 1
-
-    def of(self, runs: Runs, copies: int = 1) -> Mesh:
-        """The mesh of a part of some kind: a part that runs for a piece knows of other stages those that have a copy,
-        if there are several pipelines, one that runs for a shared parameter those that have one of its ``copies``."""
-        axes = dict(self.whole.axes)
-        if runs is not Runs.ONCE:
-            axes.pop(self.pipeline, None)
-        if runs is Runs.PASS:
-            axes = {self.axis: self.microbatches, **axes}
-        if runs is Runs.PIECE and self.pipelines > 1:
-            axes = {COPY: self.pipelines, **axes}
-        groups = {name: spanned for name, spanned in self.whole.groups.items() if set(spanned) <= axes.keys()}
-        if COPY in axes:
-            groups = {COPY: (COPY,), **groups}
-        if runs is Runs.TIED:
-            axes, groups = {TIED: copies, **axes}, {TIED: (TIED,), **groups}
-        return Mesh(axes, groups)
-
-
 class _Reader:
     def __init__(self, path: Path, top: Fields) -> None:
         self.path, self.top = path, top
@@ -97,7 +68,7 @@ class _Reader:
 
     def plan(self) -> Plan:
         top = self.top
-        meshes = self._meshes()
+        meshes = read_meshes(top)
         schedule, called = read_schedule(
             Fields.of(
                 top.values.get("schedule", {"name": "gpipe"}), top.at("[schedule]"),
@@ -106,13 +77,19 @@ class _Reader:
             self.path.parent, meshes.whole.axes.get(meshes.pipeline, 1), meshes.microbatches,
         )  # fmt: skip
         meshes = replace(meshes, pipelines=len(schedule.chains))
-        if meshes.pipelines > 1 and COPY in {*meshes.whole.axes, meshes.axis}:
-            raise top.at("[mesh]").wrong(f"an axis {COPY}", "another name: it is that of the pipelines", code="axis")
+        if meshes.pipelines > 1:
+            meshes.refuse(top, COPY, "that of the pipelines")
         outer = top.at("[part]")
         tables = {outer.name(name, "a part's name"): outer.at(name).table(value)
                   for name, value in outer.table(top.get("part"), "a table of parts").items()}  # fmt: skip
         shared = {name for name, value in tables.items() if value.get("kind") == Runs.TIED.value}
-        parts = {name: self._part(name, value, meshes) for name, value in tables.items() if name not in shared}
+        whole = {name for name, value in tables.items() if value.get("kind") == Runs.ONCE.value}
+        layouts = {name: self._layout(name, value, tables, meshes) for name, value in tables.items()}
+        parts = {
+            name: self._part(name, value, meshes, layouts[name])
+            for name, value in tables.items()
+            if name not in shared | whole
+        }
         model = Fields.of(top.get("model"), top.at("[model]"), ("pieces", "stages", "tied"), ("pieces",))
         pieces = tuple(self._pieces(model, parts))
         stages = self._stages(model, parts, pieces)
@@ -124,7 +101,12 @@ class _Reader:
                             and any(piece.part in members for piece in own)})
                 for owner, members in tied.items()
             }  # fmt: skip
-            parts[name] = self._part(name, tables[name], meshes, copies)
+            parts[name] = self._part(name, tables[name], meshes, layouts[name], copies)
+        ranks = tuple(self._ranks(schedule, stages, parts, meshes))
+        even = set(ranks) <= {(meshes.ranks(DEFAULT),)}
+        meshes = replace(meshes, world=0 if even else sum(map(max, ranks)))
+        for name in whole:  # of how many ranks the stages have, too
+            parts[name] = self._part(name, tables[name], meshes, DEFAULT)
         approximations = tuple(self._approximations(parts))
         finish = Fields.of(top.values.get("finish", {}), top.at("[finish]"), ("reduce", "update"))
         reduce = self._order(finish, "reduce", parts)
@@ -136,38 +118,35 @@ class _Reader:
             parts={name: parts[name] for name in tables}, pieces=pieces, stages=stages, tied=tied,
             schedule=schedule, schedule_name=called,
             reduce=reduce, update=self._order(finish, "update", parts),
-            symbols=_names(top, "symbols"), approximations=approximations, assumed=_names(top, "assumed"),
+            ranks=ranks, messages=meshes.messages, symbols=_names(top, "symbols"),
+            approximations=approximations, assumed=_names(top, "assumed"),
         )  # fmt: skip
 
-    # ------------------------------------------------------------------------------------------ mesh
-    def _meshes(self) -> _Meshes:
-        fields = Fields.of(self.top.get("mesh"), self.top.at("[mesh]"), ("axes", "groups", "pipeline"), ("axes",))
-        place = fields.at("axes")
-        axes: dict[str, int] = {}
-        for name, size in place.table(fields.get("axes"), "a table of sizes such as { pp = 4, dp = 2 }").items():
-            axes[place.name(name, "an axis name")] = place.at(name).integer(size, 1, 1 << 31, "a size from 1 on")
-        place.limits.check("ranks", prod(axes.values()), place.text, "ranks")
-        pipeline = fields.at("pipeline").string(fields.values.get("pipeline", ""))
-        if pipeline and pipeline not in axes:
-            raise fields.at("pipeline").wrong(shown(pipeline), f"one of {', '.join(axes)}", code="unknown-axis")
-        groups: dict[str, tuple[str, ...]] = {name: (name,) for name in axes}
-        outer = fields.at("groups")
-        for name, value in outer.table(fields.values.get("groups", {}), "a table of process groups").items():
-            spanned = tuple(outer.at(name).string(axis) for axis in outer.at(name).list(value, "a list of axes"))
-            if len(set(spanned)) < len(spanned) or not set(spanned) <= {*axes, COPY}:
-                needed = f"different axes, of {', '.join(axes)}"
-                raise outer.at(name).wrong(", ".join(map(shown, spanned)), needed, code="unknown-axis")
-            groups[outer.name(name, "a group's name")] = spanned
-        data = Fields.of(self.top.values.get("data", {}), self.top.at("[data]"), ("microbatches", "axis"))
-        count = data.at("microbatches").integer(data.values.get("microbatches", 1), 1, 1 << 20, "a number from 1 on")
-        axis = data.at("axis").name(data.values.get("axis", "microbatch"))
-        if axis in axes or axis in groups:
-            raise data.at("axis").wrong(shown(axis), "a name that no axis or group of the mesh has", code="axis")
-        place.limits.check("ranks", count * prod(axes.values()), data.place.text, "ranks times microbatches")
-        return _Meshes(Mesh(axes, groups), pipeline, axis, count)
-
     # ------------------------------------------------------------------------------------------ parts
-    def _part(self, name: str, value: object, meshes: _Meshes, copies: Mapping[str, int] | None = None) -> Part:
+    def _layout(self, name: str, value: Mapping[str, object], tables: Mapping[str, object], meshes: Meshes) -> str:
+        """The layout of a part: the one that it names, or that of the pieces that it runs for."""
+        place = self.top.at(f"[part.{name}]")
+        of = value.get("of")
+        default = tables.get(of) if isinstance(of, str) else None
+        said = value.get("layout", cast("Mapping[str, object]", default or {}).get("layout", DEFAULT))
+        if not isinstance(said, str) or said not in meshes.layouts:
+            known = ", ".join(meshes.layouts)
+            raise place.at("layout").wrong(shown(said), f"a layout of [mesh]: {known}", code="unknown-layout")
+        return said
+
+    def _ranks(
+        self, schedule: Schedule, stages: Sequence[Sequence[Piece]], parts: Mapping[str, Part], meshes: Meshes
+    ) -> Iterator[tuple[int, ...]]:
+        """The numbers of ranks of every device, one for each of those that layouts of its pieces have."""
+        found: list[set[int]] = [set() for _ in schedule.devices]
+        for device, own in zip(schedule.owners, stages, strict=False):
+            found[device] |= {meshes.ranks(parts[piece.part].layout) for piece in own}
+        for counts in found:
+            yield tuple(sorted(counts)) or (meshes.ranks(DEFAULT),)
+
+    def _part(
+        self, name: str, value: object, meshes: Meshes, layout: str, copies: Mapping[str, int] | None = None
+    ) -> Part:
         place = self.top.at(f"[part.{name}]")
         kind = place.table(value).get("kind", Runs.PASS.value)
         runs = next((runs for runs in Runs if runs.value == kind), None)
@@ -178,7 +157,7 @@ class _Reader:
         if runs is Runs.TIED and of not in (copies or {}):
             known = ", ".join(copies or {}) or "none"
             raise fields.at("of").wrong(shown(of), f"a shared parameter of [model] tied: {known}", code="unknown-part")
-        job = self._job(fields, meshes.of(runs, max(1, (copies or {}).get(of, 1))), meshes.axis)
+        job = self._job(fields, meshes.of(runs, layout, max(1, (copies or {}).get(of, 1))), meshes.axis)
         inputs, outputs = tuple(job.inputs), tuple(job.outputs)
 
         def mapping(key: str, known: Sequence[str]) -> dict[str, str]:
@@ -196,7 +175,7 @@ class _Reader:
             return Part(
                 name, runs, _of_others(job, data), before=self._streams(fields, "before", inputs, outputs),
                 after=self._streams(fields, "after", outputs, inputs), parameters=parameters, frozen=frozen, data=data,
-                results=results,
+                results=results, layout=layout,
             )  # fmt: skip
         members = self._members(fields, inputs) if runs is Runs.TIED else {}
         sums, updates = {} if members else mapping("sums", inputs), mapping("updates", outputs)
@@ -204,7 +183,7 @@ class _Reader:
         gives = {x: x for x in outputs if x not in updates} | mapping("gives", outputs)
         return Part(
             name, runs, _of_others(job, ()), of=of, takes=takes, sums=sums, gives=gives, updates=updates,
-            state=_names(fields, "state"), members=members,
+            state=_names(fields, "state"), members=members, layout=layout,
         )  # fmt: skip
 
     def _members(self, fields: Fields, inputs: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -217,7 +196,7 @@ class _Reader:
         _known(found, inputs, outer)
         return found
 
-    def _tied(self, model: Fields, parts: Mapping[str, Part], meshes: _Meshes) -> dict[str, dict[str, str]]:
+    def _tied(self, model: Fields, parts: Mapping[str, Part], meshes: Meshes) -> dict[str, dict[str, str]]:
         """Parameters that several pieces share."""
         outer = model.at("tied")
         found: dict[str, dict[str, str]] = {}
@@ -232,8 +211,8 @@ class _Reader:
                     raise place.at(part).wrong(shown(parameter), "a parameter that is shared once", code="tied")
                 seen.add((part, str(parameter)))
                 found[name][part] = str(parameter)
-        if found and TIED in meshes.whole.axes:
-            raise outer.wrong(f"a mesh axis {TIED}", f"another name: {TIED} is that of the copies", code="axis")
+        if found:
+            meshes.refuse(self.top, TIED, "that of the copies")
         return found
 
     def _streams(self, fields: Fields, key: str, forward: Sequence[str], backward: Sequence[str]) -> dict[str, Stream]:

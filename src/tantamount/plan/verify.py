@@ -62,6 +62,7 @@ def verify(
         pieces=len(plan.pieces), stages=len(plan.stages), schedule_name=plan.schedule_name, parts=tuple(parts),
         joints=joints, ownership=ownership, schedule=schedule, assumptions=_assumptions(plan, parts),
         notes=tuple(_notes(plan)), holds=said_of_counts(plan) if verdict is Verdict.PROVED else (),
+        stage_ranks=tuple(map(max, plan.ranks)) if plan.uneven else (),
         approximations=plan.approximations, accepted=tuple(accept), subject=plan, seconds=clock.seconds,
         megabytes=peak_memory_bytes() / (1 << 20),
     )  # fmt: skip
@@ -157,7 +158,11 @@ def _chain(plan: Plan, chain: Chain) -> Iterator[str]:
 
 
 def _places(plan: Plan) -> Iterator[str]:
-    """Copies of one piece on one device, and reductions of copies that no two stages have in common."""
+    """Devices whose pieces are for different numbers of ranks, copies of one piece on one device, and reductions of
+    copies that no two stages have in common."""
+    for device, counts in enumerate(plan.ranks):
+        if len(counts) > 1:
+            yield f"device {device} has pieces for {' and for '.join(map(str, counts))} ranks"
     if plan.copies == 1:
         return
     at: dict[Piece, list[int]] = {}
