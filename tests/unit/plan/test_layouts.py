@@ -115,15 +115,10 @@ def test_wrong_programs_are_refuted(case: str, tmp_path: Path) -> None:
     [
         (_in_two, 'Partial("sum") over all on all 4, but Partial("sum") over dp'),
         (_crossed, "joined               REFUTED"),
-        (lambda table: table["part"]["joined"]["inputs"].update(x={"microbatch": "Shard(0)", "dp": "Shard(0)"}), ""),
     ],
 )
 def test_joints_that_do_not_fit_are_refuted(edit: Edit, words: str, tmp_path: Path) -> None:
-    try:
-        report = verified(_plan(tmp_path, edit, {"first_reduce": ('"all")', '"dp")')} if edit is _in_two else None))
-    except UserError as error:  # already the shapes say so
-        assert not words, error
-        return
+    report = verified(_plan(tmp_path, edit, {"first_reduce": ('"all")', '"dp")')} if edit is _in_two else None))
     assert report.verdict is Verdict.REFUTED, report.text()
     assert words in report.text()
 
