@@ -221,8 +221,8 @@ class _Finish:
         return differ(made, self._of_stage(read, made))
 
     def _of_stage(self, read: Held, made: Held) -> Held:
-        """What the ranks of a stage must have of a summand of a sum over pieces: where stages have different numbers of
-        ranks, the sum is over all ranks, so that each has a part of what its stage has."""
+        """The relation that a summand of a sum over pieces must have on the ranks of a stage: where stages have
+        different numbers of ranks, the sum is over all ranks, so that each has a part of what its stage has."""
         if not self.plan.uneven:
             return read
         placements = {axis: Partial("sum") if size > 1 else Replicate() for axis, size in made.sizes.items()}

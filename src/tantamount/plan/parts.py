@@ -43,8 +43,8 @@ Term = tuple[int, int, int]  # of what a rank has along a dimension, the k-th of
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """What ranks of a stage with one layout are sent by those of another one, for every tensor that passes: rank ``k``
-    gets the terms ``ranks[k]``, one after the other along dimension ``dim``."""
+    """The messages that ranks of a stage with the layout ``target`` get from those of one with ``source``, for every
+    tensor that passes: rank ``k`` gets the terms ``ranks[k]``, one after the other along dimension ``dim``."""
 
     source: str
     target: str

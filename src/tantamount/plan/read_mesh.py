@@ -111,7 +111,7 @@ def _axes(fields: Fields) -> tuple[dict[str, int], Groups]:
 
 
 def _messages(fields: Fields, layouts: Mapping[str, Mesh]) -> Iterator[Messages]:
-    """What stages of two layouts send each other."""
+    """The messages between stages of two layouts."""
     outer = fields.at("messages")
     seen: set[tuple[str, str]] = set()
     for k, value in enumerate(outer.list(fields.values.get("messages", []), "a list of tables")):
