@@ -49,6 +49,10 @@ WAYS: dict[str, tuple[Any, dict[str, Any]]] = {
     "pp": (TWO_LAYERS, {**ONE, "pp": 2}),
     "pp, adamw, zero 1, sp": (TWO_LAYERS, {**ONE, "pp": 2, "optimizer": "adamw", "zero": 1, "sp": True}),
     "pp, cp, zero 3": (TWO_LAYERS, {**ONE, "pp": 2, "cp": 2, "zero": 3}),
+    "dualpipe": (TWO_LAYERS, {**ONE, "pp": 2, "microbatches": 4, "batch": 8, "schedule": "dualpipe"}),
+    "dualpipe, zero 3, sp": (
+        TWO_LAYERS, {**ONE, "pp": 2, "microbatches": 4, "batch": 8, "schedule": "dualpipe", "zero": 3, "sp": True},
+    ),
     "experts": (LATENT, EXPERT),
     "experts, one layer": (ONE_LAYER, EXPERT),
     "ep": (GROUPED, {**EXPERT, "ep": 2, "dispatch": True}),

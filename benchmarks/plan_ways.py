@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,10 @@ WAYS: dict[str, tuple[Any, dict[str, Any]]] = {
     "all of it": (
         LLAMA, {**TENSOR, "sp": True, "zero": 3, "tied": True, "recompute": True, "cp": 2, "seq": 8},
     ),
+    "dualpipe": (LLAMA, {**TENSOR, "microbatches": 4, "batch": 8, "schedule": "dualpipe", "zero": 1}),
+    "dualpipev": (
+        replace(LLAMA, layers=4), {**TENSOR, "microbatches": 4, "batch": 8, "schedule": "dualpipev", "chunks": 2},
+    ),
     "experts": (LATENT, EXPERT),
     "experts, sp": (LATENT, {**EXPERT, "sp": True}),
     "ep": (GROUPED, {**EXPERT, "ep": 2}),
@@ -67,7 +72,7 @@ def _other_weights(forward: Callable[..., Any], given: Any, rest: Any) -> Any:
 
 
 def _first_copy(place: Ranks, axis: str) -> int:
-    return 0 if axis == "tied" else place.at.get(axis, 0)
+    return 0 if axis in ("tied", "copy") else place.at.get(axis, 0)
 
 
 def _own(x: Any, dim: int, group: Any) -> Any:
@@ -79,6 +84,10 @@ def _not_over_tp(grad: Any, sums: Any, early: Any, dim: Any, place: Ranks) -> An
     return REDUCED(grad, tuple(axis for axis in sums if axis != "tp"), early, dim, place)
 
 
+def _not_over_copies(grad: Any, sums: Any, early: Any, dim: Any, place: Ranks) -> Any:
+    return REDUCED(grad, tuple(axis for axis in sums if axis != "copy"), early, dim, place)
+
+
 REDUCED = steps._reduced
 TWINS: dict[str, tuple[str, Any, str, Any, str]] = {  # way, what is replaced by what, the part that is wrong
     "the rotary table is not sliced": ("cp gather", model, "rotary", _from_zero, "layer"),
@@ -88,6 +97,8 @@ TWINS: dict[str, tuple[str, Any, str, Any, str]] = {  # way, what is replaced by
     "masters are not gathered": ("zero 1", steps, "gathered", _own, "layer_update"),
     "norms are not reduced over tp": ("sp", steps, "_reduced", _not_over_tp, "layer_reduce"),
     "the norm counts both copies": ("tied", Ranks, "rank", _first_copy, "word_reduce"),
+    "copies are not added up": ("dualpipe", steps, "_reduced", _not_over_copies, "layer_reduce"),
+    "the norm counts copies of pieces": ("dualpipe", Ranks, "rank", _first_copy, "layer_reduce"),
     "tokens stay where they are": ("ep", experts, "exchanged", lambda x, _: x, "moe"),
     "heads are not exchanged": ("cp ulysses", model, "exchanged", lambda x, _: x, "layer"),
 }

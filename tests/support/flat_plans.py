@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from tantamount.ir.graph import Argument, Graph, Node, Output, Ref, references
 from tantamount.ir.job import Job
+from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import (
     Concat,
     Expectation,
@@ -24,7 +25,7 @@ from tantamount.ir.relation import (
     Slice,
     Sum,
 )
-from tantamount.plan.parts import Part, Piece, Plan, Runs
+from tantamount.plan.parts import COPY, DEFAULT, Part, Piece, Plan, Runs
 
 __all__ = ["flat_job"]
 
@@ -82,10 +83,11 @@ def _argument(argument: Argument, names: Mapping[str, str]) -> Argument:
 
 
 def flat_job(plan: Plan) -> Job:
-    """The job of a plan of which every device has one stage (an axis of one rank, the first of its mesh, where parts
-    have the microbatches, if there is one stage). A shared parameter, which only a plan on one stage may have, is one
-    input."""
-    assert len(plan.stages) == plan.devices
+    """The job of a plan of which every device has one stage of each pipeline (an axis of one rank, the first of its
+    mesh, where parts have the microbatches, if there is one stage). A shared parameter, which only a plan on one stage
+    may have, is one input. Of several pipelines, there are two, over two devices."""
+    assert len(plan.stages) == plan.devices * plan.copies
+    assert plan.copies == 1 or plan.copies == plan.devices == 2
     assert plan.devices == 1 or not plan.tied
     inputs: dict[str, InputRelation] = {}
     outputs: dict[str, Expectation] = {}
@@ -108,7 +110,7 @@ def flat_job(plan: Plan) -> Job:
                 given = next(x for x, tensor in update.takes.items() if tensor == name)
                 relation = update.job.inputs[given]
                 assert relation.placements is not None
-                placed = (Replicate(), *relation.placements)
+                placed = (Replicate(), *relation.placements[plan.copies > 1 :])
                 inputs[f"{piece}.{name}"] = _given(plan, piece, f"{piece}.{name}", placed)
                 outputs[f"new {piece}.{name}"] = _wanted(plan, piece, f"new {piece}.{name}", placed, "as it was")
     for owner in plan.tied:
@@ -124,7 +126,15 @@ def flat_job(plan: Plan) -> Job:
         inputs[name] = InputRelation(name, (Replicate(),) * len(plan.mesh.names))
     programs = {rank: tuple(map(id, _own(plan, rank))) for rank in range(plan.mesh.world_size)}
     made = {key: _flat(plan, rank) for rank, key in reversed(programs.items())}
-    return Job("flat", _flat(plan, None), tuple(made[key] for key in programs.values()), plan.mesh, inputs, outputs)
+    groups = {COPY: (COPY,), **plan.mesh.groups}
+    for part in plan.parts.values():
+        if part.layout != DEFAULT:  # groups of all ranks of a stage are those of the mesh
+            whole = set(_layout(plan, part).names)
+            rest = tuple(axis for axis in plan.mesh.names if axis != plan.pipeline)
+            groups |= {name: rest for name, spanned in part.job.mesh.groups.items() if set(spanned) == whole}
+    device = {COPY: plan.pipeline}
+    mesh = Mesh(plan.mesh.axes, {n: tuple(device.get(axis, axis) for axis in spanned) for n, spanned in groups.items()})
+    return Job("flat", _flat(plan, None), tuple(made[key] for key in programs.values()), mesh, inputs, outputs)
 
 
 def _own(plan: Plan, rank: int) -> Iterator[object]:
@@ -137,22 +147,43 @@ def _stage(plan: Plan, rank: int) -> int:
     return dict(zip(plan.mesh.names, plan.mesh.coordinates(rank), strict=True)).get(plan.pipeline, 0)
 
 
-def _stage_of(plan: Plan, piece: Piece) -> int:
-    return next(s for s, pieces in enumerate(plan.stages) if piece in pieces)
+def _way(plan: Plan, microbatch: int) -> int:
+    """The pipeline that a microbatch passes."""
+    return next(k for k, chain in enumerate(plan.schedule.chains) if microbatch in chain.microbatches)
 
 
-def _program(plan: Plan, part: Part, rank: int) -> Graph:
+def _stage_of(plan: Plan, piece: Piece, way: int = 0) -> int:
+    """The device that has a piece's copy of some pipeline."""
+    return next(plan.schedule.owners[s] for s in plan.schedule.chains[way].stages if piece in plan.stages[s])
+
+
+def _way_of(plan: Plan, piece: Piece, rank: int) -> int | None:
+    """The pipeline whose copy of a piece is on a rank."""
+    return next((k for k in range(plan.copies) if _stage_of(plan, piece, k) == _stage(plan, rank)), None)
+
+
+def _program(plan: Plan, part: Part, rank: int, way: int = 0) -> Graph:
     """The program of a part on a rank: meshes of parts that are on one stage lack the pipeline's axis."""
-    at = dict(zip(plan.mesh.names, plan.mesh.coordinates(rank), strict=True))
+    at = {COPY: way, **dict(zip(plan.mesh.names, plan.mesh.coordinates(rank), strict=True))}
     mesh = part.job.mesh
+    if part.layout != DEFAULT:
+        own = _layout(plan, part)
+        at |= dict(zip(own.names, own.coordinates(rank % own.world_size), strict=True))
     return part.job.implementation[mesh.rank(tuple(at.get(axis, 0) for axis in mesh.names))]
+
+
+def _layout(plan: Plan, part: Part) -> Mesh:
+    """The ranks of a stage by the axes of a part; stages are the first axis of a plan's mesh."""
+    axes = {axis: size for axis, size in part.job.mesh.axes.items() if axis not in (plan.axis, COPY)}
+    assert plan.mesh.names[0] == plan.pipeline
+    return Mesh(axes)
 
 
 def _given(plan: Plan, piece: Piece, label: str, placed: tuple[Placement, ...]) -> InputRelation:
     """The relation of what the ranks of a piece's stage are given."""
     if plan.devices == 1:
         return InputRelation(label, placed)
-    held, equal = _on_stage(plan, piece, label, placed)
+    held, equal = _on_stage(plan, piece, label, placed, tuple(range(plan.copies)))
     return InputRelation(label, None, held, equal, "on one stage")
 
 
@@ -160,22 +191,26 @@ def _wanted(plan: Plan, piece: Piece, label: str, placed: tuple[Placement, ...],
     """The relation of what the ranks of a piece's stage should have in the end."""
     if plan.devices == 1:
         return Expectation(label, placed, text=text)
-    held, equal = _on_stage(plan, piece, label, placed)
+    if text == "a sum" and plan.copies > 1:
+        both = [_on_stage(plan, piece, label, placed, (way,)) for way in range(plan.copies)]
+        return Expectation(label, None, Sum(tuple(held for held, _ in both)), both[0][1] + both[1][1], text)
+    held, equal = _on_stage(plan, piece, label, placed, tuple(range(plan.copies)))
     return Expectation(label, None, held, equal, text)
 
 
 def _on_stage(
-    plan: Plan, piece: Piece, label: str, placed: tuple[Placement, ...]
+    plan: Plan, piece: Piece, label: str, placed: tuple[Placement, ...], ways: tuple[int, ...]
 ) -> tuple[Expression, tuple[tuple[RankTensor, RankTensor], ...]]:
     """The tensor as what the ranks of one stage hold of it, by the axes but the first, which is the microbatches';
-    and the replicas that are equal."""
-    stage, axes = _stage_of(plan, piece), [axis for axis in plan.mesh.names if axis != plan.pipeline]
+    and the replicas that are equal, those of other pipelines among them."""
+    stages = [_stage_of(plan, piece, way) for way in ways]
+    own = _layout(plan, plan.parts[piece.part])
+    stage, axes = stages[0], list(own.names)
     assert len(axes) == len(placed) - 1
     by_axis = dict(zip(axes, placed[1:], strict=True))
 
     def holder(at: Mapping[str, int]) -> RankTensor:
-        whole = {**at, plan.pipeline: stage}
-        return RankTensor(plan.mesh.rank(tuple(whole.get(axis, 0) for axis in plan.mesh.names)), label)
+        return RankTensor(stage * own.world_size + own.rank(tuple(at.get(axis, 0) for axis in axes)), label)
 
     def held(rest: list[str], at: dict[str, int]) -> Expression:
         if not rest:
@@ -183,15 +218,15 @@ def _on_stage(
         axis, placement = rest[0], by_axis[rest[0]]
         if isinstance(placement, Replicate):
             return held(rest[1:], at)
-        parts = tuple(held(rest[1:], {**at, axis: c}) for c in range(plan.mesh.axes[axis]))
+        parts = tuple(held(rest[1:], {**at, axis: c}) for c in range(own.axes[axis]))
         return Concat(parts, placement.dim) if isinstance(placement, Shard) else Sum(parts)
 
     copies = [axis for axis in axes if isinstance(by_axis[axis], Replicate)]
     equal: list[tuple[RankTensor, RankTensor]] = []
     for rank in range(plan.mesh.world_size):
-        at = dict(zip(plan.mesh.names, plan.mesh.coordinates(rank), strict=True))
+        at = dict(zip(axes, own.coordinates(rank % own.world_size), strict=True))
         first = holder({axis: 0 if axis in copies else c for axis, c in at.items()})
-        if at[plan.pipeline] == stage and first.rank != rank:
+        if rank // own.world_size in stages and first.rank != rank:
             equal.append((first, RankTensor(rank, label)))
     return held(axes, {}), tuple(equal)
 
@@ -214,34 +249,38 @@ def _placed(relation: InputRelation | Expectation) -> tuple[Placement, ...]:
 
 def _rows(plan: Plan, piece: Piece, name: str, label: str) -> InputRelation:
     """Blocks of rows, by microbatch and then by the axes that cut them, of what the ranks hold one after the other."""
-    part, stage = plan.parts[piece.part], _stage_of(plan, piece)
+    part = plan.parts[piece.part]
+    stages = {_stage_of(plan, piece, way) for way in range(plan.copies)}
     mesh, placements = plan.mesh, part.job.inputs[name].placements
+    own = _layout(plan, part)
     local = part.job.implementation[0].by_name[name].type
     assert local is not None
     assert placements is not None
     cut = [(a, p.dim) for a, p in zip(part.job.mesh.names, placements, strict=True) if isinstance(p, Shard)]
     axes = [axis for axis, _ in cut[1:]]  # after the microbatches
 
-    def holder(at: Mapping[str, int]) -> int:
-        whole = {**at, plan.pipeline: stage}
-        return mesh.rank(tuple(whole.get(axis, 0) for axis in mesh.names))
+    def holder(at: Mapping[str, int], stage: int) -> int:
+        return stage * own.world_size + own.rank(tuple(at.get(axis, 0) for axis in own.names))
 
     def blocks(at: dict[str, int]) -> Expression:
         if len(at) == len(cut):
             k = at[cut[0][0]]
             rest = tuple((0, size, 1) for size in local.shape[1:])
-            return Slice(RankTensor(holder(at), label), ((k * local.shape[0], (k + 1) * local.shape[0], 1), *rest))
+            return Slice(
+                RankTensor(holder(at, _stage_of(plan, piece, _way(plan, k))), label),
+                ((k * local.shape[0], (k + 1) * local.shape[0], 1), *rest),
+            )
         axis, dim = cut[len(at)]
         return Concat(tuple(blocks({**at, axis: c}) for c in range(part.job.mesh.axes[axis])), dim)
 
     def same(rank: int) -> int:
-        coordinates = dict(zip(mesh.names, mesh.coordinates(rank), strict=True))
-        return holder({axis: coordinates[axis] for axis in axes})
+        coordinates = dict(zip(own.names, own.coordinates(rank % own.world_size), strict=True))
+        return holder({axis: coordinates[axis] for axis in axes}, _stage(plan, rank))
 
     equal = tuple(
         (RankTensor(same(rank), label), RankTensor(rank, label))
         for rank in range(mesh.world_size)
-        if _stage(plan, rank) == stage and rank != same(rank)
+        if _stage(plan, rank) in stages and rank != same(rank)
     )
     return InputRelation(label, None, blocks({}), equal, "rows")
 
@@ -253,16 +292,20 @@ def _flat(plan: Plan, rank: int | None) -> Graph:
     made: dict[str, dict[str, list[str]]] = {str(piece): {} for piece in plan.pieces}
     turns = 1 if rank is None else plan.microbatches
 
-    def graph(part: Part) -> Graph:
-        return part.job.specification if rank is None else _program(plan, part, rank)
+    def graph(part: Part, way: int = 0) -> Graph:
+        return part.job.specification if rank is None else _program(plan, part, rank, way)
 
-    def runs_here(piece: Piece) -> bool:
-        return rank is None or _stage_of(plan, piece) == _stage(plan, rank)
+    def runs_here(piece: Piece, way: int) -> bool:
+        return rank is None or _stage_of(plan, piece, way) == _stage(plan, rank)
+
+    def way_here(piece: Piece) -> int | None:
+        return 0 if rank is None else _way_of(plan, piece, rank)
 
     def post(turn: int, when: int, name: str, target: str, tensor: str, peer: Piece) -> str:
         program.messages.append((turn, when, name))
         group = plan.pipeline
-        return program.call(name, f"_c10d_functional.{target}.default", Ref(tensor), _stage_of(plan, peer), 0, group)
+        target = f"_c10d_functional.{target}.default"
+        return program.call(name, target, Ref(tensor), _stage_of(plan, peer, _way(plan, turn)), 0, group)
 
     def received(turn: int, when: int, part: Part, name: str, peer: Piece) -> str:
         type_ = graph(part).by_name[name].type
@@ -281,8 +324,9 @@ def _flat(plan: Plan, rank: int | None) -> Graph:
         part = next(part for part in plan.parts.values() if name in part.job.inputs)
         entry(name, graph(part).by_name[name])
     for turn in range(turns):
+        way = _way(plan, turn)
         for k, piece in enumerate(plan.pieces):
-            if not runs_here(piece):
+            if not runs_here(piece, way):
                 continue
             part, given = plan.parts[piece.part], dict[str, str]()
             for name in (*part.parameters, *part.frozen):
@@ -292,7 +336,7 @@ def _flat(plan: Plan, rank: int | None) -> Graph:
             for name in part.data:
                 node = graph(part).by_name[name]
                 assert node.type is not None
-                if not turn:
+                if f"{piece}.{name}" not in program.nodes:
                     entry(f"{piece}.{name}", node, turns)
                 rows = node.type.shape[0]
                 here = (Ref(f"{piece}.{name}"), 0, turn * rows, (turn + 1) * rows)
@@ -300,23 +344,23 @@ def _flat(plan: Plan, rank: int | None) -> Graph:
             for stream, ends in part.before.items():
                 before = plan.pieces[k - 1]
                 given[ends.forward] = f"{turn} {before} {stream}"
-                if not runs_here(before):
+                if not runs_here(before, way):
                     given[ends.forward] = received(turn, 0, part, ends.forward, before)
             for stream, ends in part.after.items():
                 assert ends.backward is not None
                 after = plan.pieces[k + 1]
                 given[ends.backward] = f"{turn} {after} gradient of {stream}"
-                if not runs_here(after):
+                if not runs_here(after, way):
                     given[ends.backward] = received(turn, 2, part, ends.backward, after)
             found = program.place(f"{turn} {piece}", graph(part), given)
             for stream, ends in part.after.items():
                 program.renamed[f"{turn} {piece} {stream}"] = found[ends.forward]
-                if not runs_here(plan.pieces[k + 1]):
+                if not runs_here(plan.pieces[k + 1], way):
                     post(turn, 1, f"{turn} {piece} sent {stream}", "isend", found[ends.forward], plan.pieces[k + 1])
             for stream, ends in part.before.items():
                 assert ends.backward is not None
                 program.renamed[f"{turn} {piece} gradient of {stream}"] = found[ends.backward]
-                if not runs_here(plan.pieces[k - 1]):
+                if not runs_here(plan.pieces[k - 1], way):
                     post(
                         turn, 3, f"{turn} {piece} sent back {stream}", "isend", found[ends.backward], plan.pieces[k - 1]
                     )
@@ -326,7 +370,7 @@ def _flat(plan: Plan, rank: int | None) -> Graph:
         piece: {n: program.total(f"{piece} {n}", all_) for n, all_ in found.items()} for piece, found in made.items()
     }
     shared = {name: name for name in plan.symbols}
-    for piece in filter(runs_here, plan.pieces):
+    for piece in (piece for piece in plan.pieces if way_here(piece) is not None):
         part = plan.parts[piece.part]
         outputs |= {f"{piece}.{name}": own[str(piece)][name] for name in part.results}
         own[str(piece)] |= {name: _label(plan, piece, name) for name in (*part.parameters, *part.frozen)}
@@ -350,16 +394,22 @@ def _flat(plan: Plan, rank: int | None) -> Graph:
             shared |= {tensor: found[output] for output, tensor in part.gives.items()}
             continue
         if part.runs is Runs.PIECE:
-            owners = [str(piece) for piece in plan.pieces if piece.part == part.of and runs_here(piece)]
+            held = {str(piece): way_here(piece) for piece in plan.pieces if piece.part == part.of}
+            owners = {piece: way for piece, way in held.items() if way is not None}
         else:
-            owners = [part.of]
-        for of in owners:
+            owners = {part.of: 0}
+        for of, way in owners.items():
             mine = own[of]
             given = {x: mine.get(t) or shared[t] for x, t in part.takes.items() if x not in part.members}
             for x, members in part.members.items():
                 terms = [own[str(piece)][members[piece.part]] for piece in plan.pieces if piece.part in members]
                 given[x] = program.total(f"{name} {x}", terms)
-            found = program.place(f"{name} {of}", graph(part), given)
+            found = program.place(f"{name} {of}", graph(part, way), given)
+            for node in graph(part, way).nodes if rank is not None else ():
+                if any(
+                    "copy" in str(argument) for argument in node.args[1:]
+                ):  # devices with two stages come to what their copies do together in one order
+                    program.messages.append((turns, len(program.messages), f"{name} {of}.{node.name}"))
             mine |= {tensor: found[output] for output, tensor in part.gives.items()}
             for output, tensor in part.updates.items():
                 outputs["new " + (of if tensor == of else f"{of}.{tensor}")] = found[output]

@@ -50,12 +50,14 @@ class Run:
                 self._start(device, action)
             return True
         for (a, b, end), k, _ in self.posted[device]:
-            if len(self.queues[a, b, "r" if end == "s" else "s"]) <= k:
+            if len(self.queues[(b, a, "c") if end == "c" else (a, b, "r" if end == "s" else "s")]) <= k:
                 return False
         for (a, b, end), k, action in self.posted.pop(device):
             if end == "r":
                 where = self.inputs if action.kind is Kind.RECEIVE_FORWARD else self.gradients
                 where[action.stage, action.microbatch] = self.queues[a, b, "s"][k]
+            elif end == "c":  # a collective of the two devices that have copies
+                self.failed |= self.queues[a, b, "c"][k] != self.queues[b, a, "c"][k]
         self.at[device] += 1
         return True
 
@@ -69,6 +71,12 @@ class Run:
             if kind is Kind.REDUCE:
                 self.failed |= stage in self.reduced
                 self.reduced[stage] = list(self.sums[stage])
+                of = self.schedule.copies.get(stage, stage)
+                for copy, original in self.schedule.copies.items():
+                    if original == of:
+                        peer = self.schedule.owners[original if copy == stage else copy]
+                        self.posted[device].append(((device, peer, "c"), len(self.queues[device, peer, "c"]), action))
+                        self.queues[device, peer, "c"].append(of)
             else:
                 self.updated[stage] = self.reduced.get(stage) if self._reduces() else list(self.sums[stage])
             return

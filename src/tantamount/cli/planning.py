@@ -218,11 +218,7 @@ def new(
     from tantamount.capture import new_plan
     from tantamount.plan.named import named_schedule
 
-    if len(named_schedule(schedule, pp, microbatches, chunks).chains) > 1:  # refused before anything is captured
-        raise UserError(
-            "plan-schedule", place="plan new", found=f"{schedule}, whose microbatches enter at both ends",
-            needed="a schedule of one direction: every parameter has one owner",
-        )  # fmt: skip
+    named_schedule(schedule, pp, microbatches, chunks)  # what is refused is refused before anything is captured
     own = {"layers": layers, "hidden": hidden, "heads": heads, "kv_heads": kv_heads, "ffn": ffn, "vocab": vocab}
     degrees = {
         "dp": dp, "tp": tp, "pp": pp, "microbatches": microbatches, "seq": seq, "schedule": schedule,
@@ -264,7 +260,7 @@ def mutate(path: Path, out: Path, count: int, seed: int, kind: str | None) -> in
 @argument(
     "source",
     "NAME|FILE.csv",
-    "gpipe, 1f1b, interleaved, breadth-first, zero-bubble, dualpipe; or a table of actions, a row per "
+    "gpipe, 1f1b, interleaved, breadth-first, zero-bubble, dualpipe, dualpipev; or a table of actions, a row per "
     "device, as torch.distributed.pipelining writes it.",
 )
 @click.option("-p", "--devices", type=POSITIVE, default=4, help="Pipeline ranks, of a named schedule.")

@@ -3,8 +3,9 @@
 The notation is that of ``torch.distributed.pipelining``: ``2F0`` is the forward pass of stage 2 on microbatch 0,
 ``2SEND_F0`` sends what it made, ``3RECV_F0`` receives it for stage 3; ``B`` is a whole backward pass, ``I`` its part
 that makes the gradient of the input and ``W`` the part that makes those of the weights. ``2REDUCE_GRAD`` adds up the
-gradients of stage 2 over its data-parallel replicas, ``2UPDATE`` is the optimizer's step. What is between braces is one
-batch of messages, posted together: ``{2SEND_F0 2RECV_B0}``.
+gradients of stage 2 over its data-parallel replicas, ``2UPDATE`` is the optimizer's step. What is between braces is
+one event: messages that are posted together, ``{2SEND_F0 2RECV_B0}``, or passes that are computed beside each other,
+none of which can use what another makes: ``{2F4 5B1}``.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Action:
         return f"{self.stage}{self.kind.value}" + ("" if self.kind in _OF_A_STAGE else str(self.microbatch))
 
 
-Event = tuple[Action, ...]  # what happens at once: one action, or messages that are posted together
+Event = tuple[Action, ...]  # what happens at once: one action, messages posted together, or passes side by side
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +70,10 @@ class Schedule:
 
     ``owners[s]`` is the device of virtual stage ``s``. A pipeline has one chain; one that is run from both ends
     (DualPipe) has two, and ``copies`` says which virtual stages hold the parameters of which others: their gradients
-    are added up. ``rendezvous``: a message is over when both ends have posted it, as NCCL has it; without it a send is
-    over at once, and only the receiver waits. ``accumulated``: gradients are added into what is reduced, so that one
+    are added up. ``meets``: they are in the reductions, so that the reduction of a stage and those of its copies are
+    one collective; otherwise reductions know of one stage each, and copies are added up later. ``rendezvous``: a
+    message is over when both ends have posted it, as NCCL has it; without it a send is over at once, and only the
+    receiver waits. ``accumulated``: gradients are added into what is reduced, so that one
     reduction must come after all of them; otherwise every reduction takes what came since the last one (as FSDP2 and
     ZeRO-2 do). ``slots[s]``: how many microbatches stage ``s`` has room for, taken in turn; no entry, no limit."""
 
@@ -78,6 +81,7 @@ class Schedule:
     owners: tuple[int, ...]
     chains: tuple[Chain, ...]
     copies: Mapping[int, int] = field(default_factory=dict[int, int])
+    meets: bool = True
     rendezvous: bool = True
     accumulated: bool = True
     slots: Mapping[int, int] = field(default_factory=dict[int, int])
@@ -127,8 +131,9 @@ def read_events(text: str, place: str, most: int = 1_000_000) -> tuple[Event, ..
             if batch is None:
                 _add(events, repeated, (action,), (grows,))
             else:
-                if action.kind not in MESSAGES:
-                    raise _wrong(place, f"{word} in a batch of messages")
+                kinds = MESSAGES if not batch or batch[0].kind in MESSAGES else COMPUTE
+                if action.kind not in (kinds if batch else MESSAGES | COMPUTE):
+                    raise _wrong(place, f"{word} in a batch of {'messages' if kinds is MESSAGES else 'passes'}")
                 batch.append(action)
                 growing.append(grows)
         else:
@@ -170,7 +175,8 @@ def _action(word: str, place: str) -> tuple[Action, bool]:
 def _wrong(place: str, found: str) -> UserError:
     return UserError(
         "plan-schedule", place=place, found=found,
-        needed="actions such as 0F0, 0SEND_F0, 0B0, 0REDUCE_GRAD; messages posted together as {0SEND_F1 0RECV_B0}; "
+        needed="actions such as 0F0, 0SEND_F0, 0B0, 0REDUCE_GRAD; messages posted together as {0SEND_F1 0RECV_B0}, "
+        "passes side by side as {0F4 1B1}; "
         "repetitions as (0F4+ 0B0+)*12",
     )  # fmt: skip
 

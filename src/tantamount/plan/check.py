@@ -3,8 +3,9 @@ devices that wait for each other, gradients that are reduced too early, too late
 
 A schedule without problems computes, for every microbatch, the passes of the stages in their order, on what the message
 or the device itself holds of *that* microbatch; and every microbatch's gradient of every stage is in exactly one
-reduction, and all are before the update. Argument: messages are matched in the order in which they are posted, and
-their labels compared, so what a receive gets is what its label says; every pass finds the labels that it reads among
+reduction, and all are before the update. Reductions of stages that have copies meet those of the copies. Argument:
+messages and such reductions are matched in the order in which they are posted, and their labels compared, so what a
+receive gets is what its label says; every pass finds the labels that it reads among
 what was received or made before it on its own device; steps without a cycle have an order, so all of them happen.
 """
 
@@ -65,6 +66,7 @@ def check_schedule(schedule: Schedule, flow: Flow | None = None) -> tuple[Proble
     return (
         *_work(schedule, around, done),
         *_messages(flow),
+        *_meetings(schedule, flow),
         *_deadlock(schedule, flow),
         *(found for device in range(len(schedule.devices)) for found in _Device(schedule, device, around, done).run()),
         *_never(schedule, done),
@@ -126,6 +128,18 @@ def _messages(flow: Flow) -> Iterator[Problem]:
                 action, (device, _) = end
                 text = f"{action} is met by nothing on device {other}"
                 yield Problem(ProblemKind.UNMATCHED, device, action, text)
+
+
+def _meetings(schedule: Schedule, flow: Flow) -> Iterator[Problem]:
+    """Reductions of one stage that are met by those of another: the gradients of both would be added up."""
+    for meeting in flow.meetings:
+        if any(schedule.copies.get(stage, stage) != meeting.of for stage in meeting.stages):
+            met = " and ".join(
+                f"{Action(stage, Kind.REDUCE)} on device {device}"
+                for stage, (device, _) in zip(meeting.stages, meeting.at, strict=True)
+            )
+            text = f"{met} meet, and are of other stages: collectives meet in the order in which they are posted"
+            yield Problem(ProblemKind.MESSAGE, meeting.at[0][0], Action(meeting.stages[0], Kind.REDUCE), text)
 
 
 def _deadlock(schedule: Schedule, flow: Flow) -> Iterator[Problem]:

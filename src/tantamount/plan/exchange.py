@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tantamount.errors import UserError
-from tantamount.plan.actions import COMPUTE, Action, Event, Kind, Schedule
+from tantamount.plan.actions import COMPUTE, Action, Event, Kind, Schedule, written
 
 __all__ = ["neighbours", "with_messages"]
 
@@ -36,8 +36,9 @@ def with_messages(schedule: Schedule) -> Schedule:
 
     Raises :class:`UserError` for an order that cannot be carried out: every device waits for another."""
     around = neighbours(schedule)
-    queues = [[event[0] for event in events] for events in schedule.devices]
-    split = {(a.stage, a.microbatch) for queue in queues for a in queue if a.kind is Kind.INPUT_GRADIENT}
+    queues = schedule.devices
+    every = (action for queue in queues for event in queue for action in event)
+    split = {(a.stage, a.microbatch) for a in every if a.kind is Kind.INPUT_GRADIENT}
     at = [0] * len(queues)
     made: list[list[Event]] = [[] for _ in queues]
     ready: set[tuple[str, int, int]] = set()  # what is on the device that needs it
@@ -48,25 +49,27 @@ def with_messages(schedule: Schedule) -> Schedule:
         for device, queue in enumerate(queues):
             if at[device] == len(queue):
                 continue
-            action = queue[at[device]]
-            if not _needs(action, around, split) <= ready:
+            event = queue[at[device]]
+            if any(not _needs(action, around, split) <= ready for action in event):
                 continue
             done += 1
             at[device] += 1
-            made[device].append((action,))
-            arrived += _results(action, around)
-            target = _target(action, around)
-            if target is not None and schedule.owners[target] != device:
-                forward = action.kind is Kind.FORWARD
-                send, receive = (
-                    (Kind.SEND_FORWARD, Kind.RECEIVE_FORWARD)
-                    if forward
-                    else (Kind.SEND_BACKWARD, Kind.RECEIVE_BACKWARD)
-                )
-                batches[device].append(Action(action.stage, send, action.microbatch))
-                batches[schedule.owners[target]].append(Action(target, receive, action.microbatch))
+            made[device].append(event)
+            for action in event:
+                arrived += _results(action, around)
+                target = _target(action, around)
+                if target is not None and schedule.owners[target] != device:
+                    forward = action.kind is Kind.FORWARD
+                    send, receive = (
+                        (Kind.SEND_FORWARD, Kind.RECEIVE_FORWARD)
+                        if forward
+                        else (Kind.SEND_BACKWARD, Kind.RECEIVE_BACKWARD)
+                    )
+                    batches[device].append(Action(action.stage, send, action.microbatch))
+                    batches[schedule.owners[target]].append(Action(target, receive, action.microbatch))
         if not done:
-            waiting = ", ".join(str(queue[k]) for k, queue in zip(at, queues, strict=True) if k < len(queue))
+            stuck = (queue[k : k + 1] for k, queue in zip(at, queues, strict=True) if k < len(queue))
+            waiting = ", ".join(map(written, stuck))
             raise UserError(
                 "plan-schedule", place="schedule", found=f"an order in which every device waits: {waiting}",
                 needed="one in which what a device computes next has been made before",

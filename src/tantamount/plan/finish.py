@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from tantamount.ir.relation import Replicate
+from tantamount.ir.relation import Partial, Placement, Replicate
 from tantamount.plan.joints import Joint, differ
-from tantamount.plan.parts import TIED, Held, Part, Plan, Runs, is_sum
+from tantamount.plan.parts import COPY, TIED, WORLD, Held, Part, Plan, Runs, is_sum
 
 __all__ = ["finish_joints"]
 
@@ -62,7 +62,9 @@ class _Finish:
             if held.placements[axis] != Replicate():
                 problem = f"{parameter} is {held.placements[axis]} over {axis}: a parameter is the same for all of them"
                 yield Joint(parameter, part.name, part.name, str(held), count, problem)
-            self.own[part.name][parameter] = _Known(held.without(axis), f"{part.name}: {parameter}")
+            self.own[part.name][parameter] = _Known(
+                self._copied(held.without(axis), Replicate()), f"{part.name}: {parameter}"
+            )
         for parameter, gradient in part.parameters.items():
             held = part.output(gradient)
             if self.plan.microbatches > 1 and not is_sum(held.placements[axis]):
@@ -71,13 +73,20 @@ class _Finish:
                     'which is right for Partial("sum")'
                 )
                 yield Joint(gradient, part.name, "accumulation", str(held), count, problem)
-            self.own[part.name][gradient] = _Known(held.without(axis), f"{part.name}: {gradient}")
+            self.own[part.name][gradient] = _Known(
+                self._copied(held.without(axis), Partial("sum")), f"{part.name}: {gradient}"
+            )
             whole = part.input(parameter).whole
             if held.whole is not None and whole is not None and held.whole.shape != whole.shape:
                 problem = (
                     f"{gradient} has the shape of another tensor than {parameter}, whose gradient it is said to be"
                 )
                 yield Joint(gradient, part.name, "accumulation", str(held), count, problem)
+
+    def _copied(self, held: Held, placement: Placement) -> Held:
+        """The tensor of a piece over its copies, if there are several: parameters are alike, and every copy has the sum
+        of the gradients of its own microbatches."""
+        return held.along(COPY, self.plan.copies, placement) if self.plan.copies > 1 else held
 
     def _piece(self, part: Part) -> Iterator[Joint]:
         of = part.of
@@ -105,10 +114,11 @@ class _Finish:
                 problem = f"{name} is shared by pieces of {member}, of which the model has none"
                 yield Joint(name, member, member, "", problem=problem)
                 continue
-            found = self.own[member][parameter].held
+            found = self.own[member][parameter].held.without(COPY)
             if held is None:
-                first = replace(found, placements={TIED: Replicate(), **found.placements})
-                self.shared[name][name] = _Known(first, f"{member}: {parameter}")
+                self.shared[name][name] = _Known(
+                    found.along(TIED, self._holders(name), Replicate()), f"{member}: {parameter}"
+                )
             else:
                 problem = differ(found, held)
                 yield Joint(name, f"{member}: {parameter}", f"copies of {name}", str(found), 1, problem)
@@ -128,7 +138,9 @@ class _Finish:
             read = read.without(TIED)
             for member, name in summed.items():
                 known = self.own.get(member, {}).get(name)
-                problem = f"pieces of {member} have no {name}" if known is None else differ(known.held, read)
+                problem = (
+                    f"pieces of {member} have no {name}" if known is None else self._summand(name, known.held, read)
+                )
                 source = member if known is None else known.source
                 yield Joint(f"sum of {name}", source, f"{part.name}: {tensor}", str(read), 1, problem)
                 self.taken.add((member, name))
@@ -176,19 +188,20 @@ class _Finish:
             yield self._taken(part, tensor, name, self.whole.get(name) or self._symbol(part, tensor, name), 1)
         for tensor, name in part.sums.items():
             read = part.input(tensor)
-            if self.plan.devices > 1 and not is_sum(read.placements[pipeline]):
+            across = WORLD if self.plan.uneven else pipeline
+            if read.sizes.get(across, 1) > 1 and not is_sum(read.placements[across]):
                 problem = (
-                    f"every stage has the sum over its own pieces, but {read.placements[pipeline]} is taken for granted"
+                    f"every stage has the sum over its own pieces, but {read.placements[across]} is taken for granted"
                 )
                 yield Joint(f"sum of {name}", "all pieces", f"{part.name}: {tensor}", str(read), 1, problem)
-            read = read.without(pipeline)
+            read = read.without(across)
             for of, own in self.own.items():
                 known = own.get(name)
                 alone = set(self.plan.parts[of].parameters) - {m.get(of, "") for m in self.plan.tied.values()}
                 if known is None and not alone:
                     continue  # nothing of these pieces is trained, or it is shared with others
                 made = read if known is None else known.held
-                problem = f"pieces of {of} have no {name}" if known is None else differ(made, read)
+                problem = f"pieces of {of} have no {name}" if known is None else self._summand(name, made, read)
                 source = of if known is None else known.source
                 yield Joint(f"sum of {name}", source, f"{part.name}: {tensor}", str(made), self.numbers[of], problem)
             for of, own in self.shared.items():
@@ -199,37 +212,58 @@ class _Finish:
                 yield Joint(name, part.name, part.name, "", problem=f"{part.name} gives {name}, which there is already")
             self.whole[name] = _Known(made, f"{part.name}: {tensor}")
 
+    def _summand(self, name: str, made: Held, read: Held) -> str:
+        """The reason why a tensor of every piece does not fit into a sum over what devices have: each copy of the piece
+        is on another device, and all of them together must be the tensor once."""
+        if self.plan.copies > 1 and not is_sum(made.placements[COPY]):
+            return f"{name} is {made.placements[COPY]} over the copies of its piece, each of which would be counted"
+        made = made.without(COPY)
+        return differ(made, self._of_stage(read, made))
+
+    def _of_stage(self, read: Held, made: Held) -> Held:
+        """The relation that a summand of a sum over pieces must have on the ranks of a stage: where stages have
+        different numbers of ranks, the sum is over all ranks, so that each has a part of what its stage has."""
+        if not self.plan.uneven:
+            return read
+        placements = {axis: Partial("sum") if size > 1 else Replicate() for axis, size in made.sizes.items()}
+        return replace(read, placements=placements, sizes=made.sizes)
+
     def _shared_sum(self, part: Part, tensor: str, of: str, name: str, known: _Known | None, read: Held) -> Joint:
         """The summand of a shared parameter in a sum over all pieces: of each copy its share, which count once."""
         made = read if known is None else known.held
         source = of if known is None else known.source
         problem = f"{of} has no {name}" if known is None else ""
         if known is not None:
-            if self._several(of) and not is_sum(made.placements[TIED]):
+            if self._holders(of) > 1 and not is_sum(made.placements[TIED]):
                 problem = f"{name} of {of} is {made.placements[TIED]} over its copies, each of which would be counted"
             else:
-                problem = differ(made.without(TIED), read)
+                made = made.without(TIED)
+                problem = differ(made, self._of_stage(read, made))
         return Joint(f"sum of {name}", source, f"{part.name}: {tensor}", str(made), 1, problem)
 
-    def _several(self, name: str) -> bool:
-        """True if more than one device has a copy of a shared parameter."""
+    def _holders(self, name: str) -> int:
+        """The number of devices that have a copy of a shared parameter, as its parts have it."""
         parts = (part for part in self.plan.parts.values() if part.runs is Runs.TIED and part.of == name)
-        return any(part.job.mesh.axes[TIED] > 1 for part in parts)
+        return max((part.job.mesh.axes[TIED] for part in parts), default=1)
 
     def _symbol(self, part: Part, tensor: str, name: str) -> _Known | None:
         """A tensor of the plan as a part takes it: of one that is made by all ranks, what a stage has."""
         if name in self.plan.symbols:
             held = part.input(tensor)
-            same = replace(held, placements={axis: Replicate() for axis in held.placements})
+            same = held.everywhere(held.sizes)
             return self.whole.setdefault(name, _Known(same, "a number that is given"))
         known = self.whole.get(name)
         if known is None or part.runs is Runs.ONCE:
             return known
-        if known.held.placements.get(self.plan.pipeline, Replicate()) != Replicate():
+        across = WORLD if self.plan.uneven else self.plan.pipeline
+        if known.held.placements.get(across, Replicate()) != Replicate():
             return None
-        held = known.held.without(self.plan.pipeline)
-        if part.runs is Runs.TIED:
-            held = replace(held, placements={TIED: Replicate(), **held.placements})
+        held = known.held.without(across)
+        if self.plan.uneven:
+            own = {axis: size for axis, size in part.input(tensor).sizes.items() if axis not in (COPY, TIED)}
+            held = held.everywhere(own)
+        tied = part.runs is Runs.TIED
+        held = held.along(TIED, self._holders(part.of), Replicate()) if tied else self._copied(held, Replicate())
         return _Known(held, known.source)
 
     def _taken(self, part: Part, tensor: str, name: str, known: _Known | None, count: int) -> Joint:
@@ -242,7 +276,7 @@ class _Finish:
             return Joint(name, "", target, str(read), count, problem)
         made = known.held
         if name in self.plan.symbols:  # along what axes a part knows says nothing
-            made = replace(made, placements={axis: Replicate() for axis in read.placements})
+            made = made.everywhere(read.sizes)
         return Joint(name, known.source, target, str(made), count, differ(made, read))
 
     def _left(self) -> Iterator[Joint]:

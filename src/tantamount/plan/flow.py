@@ -2,7 +2,9 @@
 
 Messages have no names: a send is met by the first receive of its target from its source that no earlier send has met
 (NCCL's rule for one communicator). A message that has to be posted at both ends before it is over makes one step of
-both events, and of everything in their batches; so a deadlock is a cycle of steps.
+both events, and of everything in their batches; so a deadlock is a cycle of steps. Reductions of stages whose
+parameters are copies of one another are collectives: on every device that has a copy, the first that concerns the same
+devices is met by the first of the others.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from itertools import zip_longest
 from tantamount.plan.actions import Action, Kind, Schedule
 from tantamount.plan.exchange import neighbours
 
-__all__ = ["At", "Flow", "Matched", "flow_of"]
+__all__ = ["At", "Flow", "Matched", "Meeting", "flow_of"]
 
 At = tuple[int, int]  # device, and position among its events
 _SENDS = (Kind.SEND_FORWARD, Kind.SEND_BACKWARD)
@@ -34,6 +36,16 @@ class Matched:
     received: tuple[Action, At] | None
 
 
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """Reductions that meet: one on each of some devices, of the stage ``stages[k]``; ``of`` is the stage whose copies
+    they should all be."""
+
+    of: int
+    stages: tuple[int, ...]
+    at: tuple[At, ...]
+
+
 @dataclass(frozen=True)
 class Flow:
     """``steps[k]`` are the events of step ``k``; ``order`` is every step after those it waits for, or those that could
@@ -45,12 +57,14 @@ class Flow:
     order: tuple[int, ...]
     cycle: tuple[int, ...]
     messages: tuple[Matched, ...]
+    meetings: tuple[Meeting, ...]
     nowhere: tuple[tuple[Action, At], ...]  # messages of stages that have nobody there, or are their own neighbour
 
 
 def flow_of(schedule: Schedule) -> Flow:
     """The steps of a schedule; linear in its actions."""
     messages, nowhere = _match(schedule)
+    meetings = _meetings(schedule)
     events = [(device, k) for device, program in enumerate(schedule.devices) for k in range(len(program))]
     parent: dict[At, At] = {at: at for at in events}
 
@@ -64,6 +78,9 @@ def flow_of(schedule: Schedule) -> Flow:
         for message in messages:
             if message.sent is not None and message.received is not None:
                 parent[root(message.sent[1])] = root(message.received[1])
+    for meeting in meetings:
+        for at in meeting.at[1:]:
+            parent[root(meeting.at[0])] = root(at)
     number: dict[At, int] = {}
     steps: list[list[At]] = []
     for at in events:
@@ -82,7 +99,32 @@ def flow_of(schedule: Schedule) -> Flow:
             if message.sent is not None and message.received is not None:
                 before[of[message.received[1]]].add(of[message.sent[1]])
     order, cycle = _ordered(before)
-    return Flow(tuple(map(tuple, steps)), tuple(tuple(sorted(b)) for b in before), order, cycle, messages, nowhere)
+    return Flow(
+        tuple(map(tuple, steps)), tuple(tuple(sorted(b)) for b in before), order, cycle, messages, meetings, nowhere
+    )
+
+
+def _meetings(schedule: Schedule) -> tuple[Meeting, ...]:
+    """The reductions of stages with copies that meet, by the devices that they concern; without those that nothing
+    meets on some device."""
+    if not schedule.meets:
+        return ()
+    places: dict[int, set[int]] = {}
+    for copy, stage in schedule.copies.items():
+        places.setdefault(stage, {schedule.owners[stage]}).add(schedule.owners[copy])
+    posted: dict[tuple[int, ...], dict[int, list[tuple[int, At]]]] = defaultdict(lambda: defaultdict(list))
+    for device, program in enumerate(schedule.devices):
+        for k, event in enumerate(program):
+            for action in event:
+                of = schedule.copies.get(action.stage, action.stage)
+                if action.kind is Kind.REDUCE and of in places:
+                    posted[tuple(sorted(places[of]))][device].append((action.stage, (device, k)))
+    found: list[Meeting] = []
+    for devices, by in sorted(posted.items()):
+        for met in zip(*(by[device] for device in devices), strict=False):
+            of = schedule.copies.get(met[0][0], met[0][0])
+            found.append(Meeting(of, tuple(stage for stage, _ in met), tuple(at for _, at in met)))
+    return tuple(found)
 
 
 def _match(schedule: Schedule) -> tuple[tuple[Matched, ...], tuple[tuple[Action, At], ...]]:

@@ -1,12 +1,23 @@
-"""Joints, where a tensor passes from one part of a plan to another, and the comparison of its two ends."""
+"""Joints, where a tensor passes from one part of a plan to another, and the comparison of its two ends.
+
+Parts may know the same ranks by different axes. What a relation says of rank k, the k-th in the order of the axes, does
+not depend on how they are called: neighbouring axes with one placement are one axis, and what is left when all of them
+are put together is the same for two descriptions if, and only if, they say the same.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
-from tantamount.plan.parts import Held, shown
+from tantamount.ir.relation import Partial, Placement, Shard
+from tantamount.ir.relation_types import box_at
+from tantamount.plan.parts import Held, Messages, Term, shown
 
-__all__ = ["Joint", "differ"]
+__all__ = ["Joint", "differ", "sent"]
+
+Box = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +40,99 @@ def differ(made: Held, taken: Held) -> str:
     """The reason why two descriptions of one tensor do not fit; empty if they do."""
     if made.whole != taken.whole:
         return f"the whole is {made.whole} there and {taken.whole} here"
-    if made.placements != taken.placements:
-        return f"the ranks have {shown(made.placements)}, but {shown(taken.placements)} is taken for granted"
+    same = made.placements == taken.placements and made.sizes == taken.sizes
+    if not same and (_together(made) != _together(taken) or not (_even(made) and _even(taken))):
+        return f"the ranks have {_said(made, taken)}, but {_said(taken, made)} is taken for granted"
     if made.local != taken.local:
         return f"a rank has {made.local}, but {taken.local} is read"
     return ""
+
+
+def _together(held: Held) -> list[tuple[Placement, int]]:
+    """The placements in the order of the axes, neighbours that are alike as one."""
+    found: list[tuple[Placement, int]] = []
+    for axis, placement in held.placements.items():
+        size = held.sizes[axis]
+        if size > 1 and found and found[-1][0] == placement:
+            found[-1] = (placement, found[-1][1] * size)
+        elif size > 1:
+            found.append((placement, size))
+    return found
+
+
+def _even(held: Held) -> bool:
+    """True if all ranks have parts of the same size: then cutting by two axes is cutting by one."""
+    if held.whole is None:
+        return False
+    return all(size % _parts(held, dim) == 0 for dim, size in enumerate(held.whole.shape))
+
+
+def _parts(held: Held, dim: int) -> int:
+    return prod(held.sizes[axis] for axis, placement in held.placements.items() if placement == Shard(dim))
+
+
+def _said(held: Held, other: Held) -> str:
+    """The placements in words, with the sizes of the axes where those are not the other's."""
+    if held.sizes == other.sizes:
+        return shown(held.placements)
+    axes = " x ".join(f"{axis} {size}" for axis, size in held.sizes.items() if size > 1)
+    return f"{shown(held.placements)} on {axes or 'one rank'}"
+
+
+# ---------------------------------------------------------------------------------------------- other ranks
+def sent(made: Held, taken: Held, messages: Messages, virtual: str) -> str:
+    """The reason why a tensor does not come as it is taken, if ranks of another number of them are sent it; empty if it
+    does. ``virtual`` is the first axis of both, along which nothing is sent."""
+    if made.whole is None or taken.whole is None or made.whole != taken.whole:
+        return f"the whole is {made.whole} there and {taken.whole} here"
+    if made.placements[virtual] != taken.placements[virtual]:
+        return differ(made, taken)
+    if any(isinstance(placement, Partial) for held in (made, taken) for placement in held.placements.values()):
+        return f"{shown(made.placements)} is sent to other ranks: what is a sum over ranks must be added up before"
+    if not (_even(made) and _even(taken)):
+        return "the ranks have parts of different sizes, of which it is not known what is sent"
+    if messages.dim >= len(made.whole.shape):
+        return f"messages along dimension {messages.dim} of {made.whole}"
+    for rank, terms in enumerate(messages.ranks):
+        got = _put(made, terms, messages.dim, virtual)
+        read = _box(taken, rank, virtual)
+        if got != read:
+            comes = "parts that do not follow each other" if got is None else _range(got)
+            return f"rank {rank} is sent {comes} of the whole, and takes {_range(read)} of it for granted"
+    return ""
+
+
+def _box(held: Held, rank: int, virtual: str) -> Box:
+    """The part of the whole that a rank has in the first microbatch; in the others it is as much further on."""
+    assert held.whole is not None
+    coordinates: list[int] = []
+    for axis, size in reversed([*held.sizes.items()]):
+        rank, digit = divmod(rank, size) if axis != virtual else (rank, 0)
+        coordinates.append(digit)
+    return box_at(
+        held.whole.shape, tuple(held.placements.values()), tuple(held.sizes.values()), tuple(reversed(coordinates))
+    )
+
+
+def _put(held: Held, terms: Sequence[Term], dim: int, virtual: str) -> Box | None:
+    """The part of the whole that is parts of what some ranks have, one after the other; ``None`` if that is no part."""
+    found: Box | None = None
+    for rank, k, count in terms:
+        box = list(_box(held, rank, virtual))
+        start, stop = box[dim]
+        step, rest = divmod(stop - start, count)
+        if rest:
+            return None
+        box[dim] = (start + k * step, start + (k + 1) * step)
+        if found is None:
+            found = tuple(box)
+            continue
+        before = found[dim]
+        if before[1] != box[dim][0] or any(a != b for d, (a, b) in enumerate(zip(found, box, strict=True)) if d != dim):
+            return None
+        found = (*found[:dim], (before[0], box[dim][1]), *found[dim + 1 :])
+    return found
+
+
+def _range(box: Box) -> str:
+    return "[" + ", ".join(f"{start}:{stop}" for start, stop in box) + "]"

@@ -24,8 +24,8 @@ from tantamount.capture.graph_document import graph_document
 from tantamount.capture.programs import write_document
 from tantamount.ir.graph import Graph, Node, Ref
 from tantamount.limits import limits_from_environment
-from tantamount.plan.actions import Action, Event, Kind, written
-from tantamount.plan.parts import Part, Piece, Plan, Runs
+from tantamount.plan.actions import Action, Event, Kind, Schedule, written
+from tantamount.plan.parts import COPY, TIED, Part, Piece, Plan, Runs
 from tantamount.writing import make_folder, write_file
 
 __all__ = ["KINDS", "PlanMutant", "plan_mutants", "write_mutant"]
@@ -324,6 +324,7 @@ def _exchanged(plan: Plan, table: Table, random_: random.Random) -> PlanMutant |
         for name in {*plan.numbers(), *plan.reduce, *plan.update}
         if isinstance(table["part"][name]["impl"], dict)
         for axis in table["part"][name]["impl"]
+        if axis not in (COPY, TIED)  # any copy may be the one that counts
     ]
     if not places:
         return None
@@ -337,9 +338,14 @@ def _exchanged(plan: Plan, table: Table, random_: random.Random) -> PlanMutant |
 
 
 # ---------------------------------------------------------------------------------------------- the schedule
-def _with_events(table: Table, devices: Sequence[Sequence[Event]]) -> Table:
+def _with_events(table: Table, schedule: Schedule, devices: Sequence[Sequence[Event]]) -> Table:
     changed = deepcopy(table)
-    changed["schedule"] = {"devices": [written(tuple(events)) for events in devices]}
+    new: Table = {"devices": [written(tuple(events)) for events in devices], "owners": [*schedule.owners]}
+    if len(schedule.chains) > 1:
+        new["pipelines"] = [
+            {"stages": [*chain.stages], "microbatches": [*chain.microbatches]} for chain in schedule.chains
+        ]
+    changed["schedule"] = new
     return changed
 
 
@@ -374,7 +380,7 @@ def _early(plan: Plan, table: Table, random_: random.Random) -> PlanMutant | Non
 def _with_event(plan: Plan, table: Table, device: int, events: Sequence[Event]) -> Table:
     devices = [*plan.schedule.devices]
     devices[device] = tuple(events)
-    return _with_events(table, devices)
+    return _with_events(table, plan.schedule, devices)
 
 
 def _shuffled(plan: Plan, table: Table, random_: random.Random) -> PlanMutant | None:

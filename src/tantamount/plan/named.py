@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from tantamount.errors import UserError
-from tantamount.plan.actions import Action, Chain, Kind, Schedule
+from tantamount.plan.actions import Action, Chain, Event, Kind, Schedule
 from tantamount.plan.exchange import with_messages
 
-__all__ = ["NAMES", "named_schedule"]
+__all__ = ["NAMES", "finished", "named_schedule"]
 
 F, B, I, W = Kind.FORWARD, Kind.BACKWARD, Kind.INPUT_GRADIENT, Kind.WEIGHT_GRADIENT
 Order = list[Action]
@@ -32,15 +32,19 @@ def named_schedule(name: str, devices: int, microbatches: int, chunks: int = 1) 
     if chunks > 1 and name not in _CHUNKED:
         raise _wrong(f"{chunks} chunks with {name}", f"1, or one of {', '.join(sorted(_CHUNKED))}")
     schedule = with_messages(make(devices, microbatches, chunks))
-    finished = tuple(
-        (*events, *((Action(s, kind),) for kind in (Kind.REDUCE, Kind.UPDATE) for s in _held(schedule, device)))
-        for device, events in enumerate(schedule.devices)
+    return finished(schedule)
+
+
+def finished(schedule: Schedule) -> Schedule:
+    """The schedule with a reduction and an update of every stage at the end of its device. Stages come in the order of
+    those whose copies they are: devices that have copies of two stages each reduce them in one order."""
+    order = sorted(range(len(schedule.owners)), key=lambda stage: schedule.copies.get(stage, stage))
+    ends = [[s for s in order if schedule.owners[s] == device] for device in range(len(schedule.devices))]
+    devices = tuple(
+        (*events, *((Action(s, kind),) for kind in (Kind.REDUCE, Kind.UPDATE) for s in end))
+        for events, end in zip(schedule.devices, ends, strict=True)
     )
-    return replace(schedule, devices=finished)
-
-
-def _held(schedule: Schedule, device: int) -> list[int]:
-    return [stage for stage, owner in enumerate(schedule.owners) if owner == device]
+    return replace(schedule, devices=devices)
 
 
 def _plain(orders: Sequence[Order], devices: int, microbatches: int, chunks: int) -> Schedule:
@@ -134,60 +138,89 @@ def _dualpipe(devices: int, microbatches: int, chunks: int) -> Schedule:
             "an even number of devices, and an even number of microbatches, at least twice as many",
         )
     half = microbatches // 2
-    orders = [list(_both_ways(device, devices, half)) for device in range(devices)]
+
+    def order(device: int) -> Iterator[Event]:
+        turned = device >= devices // 2
+
+        def pass_(kind: Kind, way: int, number: int) -> Action:
+            upward = bool(way) != turned
+            return Action(devices + device if upward else device, kind, number + (half if upward else 0))
+
+        return _both_ways(min(device, devices - 1 - device), devices // 2, half, pass_)
+
     owners = (*range(devices), *range(devices))
     down = Chain(tuple(range(devices)), tuple(range(half)))
     up = Chain(tuple(reversed(range(devices, 2 * devices))), tuple(range(half, microbatches)))
     copies = {devices + device: devices - 1 - device for device in range(devices)}
-    return Schedule(tuple(tuple((action,) for action in order) for order in orders), owners, (down, up), copies)
+    return Schedule(tuple(tuple(order(device)) for device in range(devices)), owners, (down, up), copies)
 
 
-def _both_ways(device: int, devices: int, half: int) -> Iterator[Action]:
-    """The eight steps of DualPipe's published schedule on one device. Direction 0 is the one whose end is nearer."""
-    near = min(device, devices - 1 - device)
-    before = devices // 2 - near - 1
-    turned = device >= devices // 2
+def _dualpipe_v(devices: int, microbatches: int, chunks: int) -> Schedule:
+    """DualPipe cut in half (DualPipeV, Sea AI Lab 2025): the second half of the model comes back over the devices of
+    the first, so that each has two stages, and no parameter has a copy."""
+    if chunks != 2 or microbatches < 2 * devices:
+        raise _wrong(
+            f"{microbatches} microbatches and {chunks} chunks on {devices} devices",
+            "2 chunks, and at least twice as many microbatches as devices",
+        )
+    last = 2 * devices - 1
+
+    def order(device: int) -> Iterator[Event]:
+        def pass_(kind: Kind, way: int, number: int) -> Action:
+            return Action(last - device if way else device, kind, number)
+
+        return _both_ways(device, devices, microbatches, pass_)
+
+    owners = tuple(min(stage, last - stage) for stage in range(last + 1))
+    chain = Chain(tuple(range(last + 1)), tuple(range(microbatches)))
+    return Schedule(tuple(tuple(order(device)) for device in range(devices)), owners, (chain,))
+
+
+def _both_ways(near: int, half: int, each: int, pass_: Callable[[Kind, int, int], Action]) -> Iterator[Event]:
+    """The eight steps of DualPipe's published schedule on one device, ``near`` devices from the end that is nearer, of
+    ``half`` devices up to the middle; ``each`` microbatches go either way, way 0 away from that end. ``pass_`` is the
+    action for a kind of pass, a way, and how many of that kind and way came before. A forward and a backward pass of
+    the main step are one event."""
+    before = half - near - 1
     counts = {(kind, way): 0 for kind in (F, B) for way in (0, 1)}
     late: deque[Action] = deque()
 
-    def act(kind: Kind, way: int, split: bool = False) -> Iterator[Action]:
-        upward = bool(way) != turned
-        stage = devices + device if upward else device
-        microbatch = counts[kind, way] + (half if upward else 0)
+    def act(kind: Kind, way: int, split: bool = False) -> Action:
+        number = counts[kind, way]
         counts[kind, way] += 1
         if split:
-            late.append(Action(stage, W, microbatch))
-            kind = I
-        yield Action(stage, kind, microbatch)
+            late.append(pass_(W, way, number))
+        return pass_(I if split else kind, way, number)
 
     for _ in range(2 * before):
-        yield from act(F, 0)
+        yield (act(F, 0),)
     for _ in range(near + 1):
-        yield from act(F, 0)
-        yield from act(F, 1)
+        yield (act(F, 0),)
+        yield (act(F, 1),)
     for _ in range(before):
-        yield from act(B, 1, split=True)
-        yield late.popleft()
-        yield from act(F, 1)
-    for _ in range(half - devices + near + 1):
-        yield from act(F, 0)
-        yield from act(B, 1)
-        yield from act(F, 1)
-        yield from act(B, 0)
+        yield (act(B, 1, split=True),)
+        yield (late.popleft(),)
+        yield (act(F, 1),)
+    for k in range(each - 2 * half + near + 1):
+        if k == 0 and before == 0:  # in the middle, so that what comes next need not wait
+            yield (act(F, 0),)
+            yield (act(B, 1),)
+        else:
+            yield act(F, 0), act(B, 1)
+        yield act(F, 1), act(B, 0)
     for _ in range(before):
-        yield from act(B, 1)
-        yield from act(F, 1)
-        yield from act(B, 0)
+        yield (act(B, 1),)
+        yield act(F, 1), act(B, 0)
     split = False
     for k in range(near + 1):
         split = split or (k == (near + 1) // 2 and near % 2 == 1)
-        yield from act(B, 1, split)
+        yield (act(B, 1, split),)
         split = split or (k == (near + 1) // 2 and near % 2 == 0)
-        yield from act(B, 0, split)
+        yield (act(B, 0, split),)
     for _ in range(before):
-        yield late.popleft()
-        yield from act(B, 0, split=True)
-    yield from late
+        yield (late.popleft(),)
+        yield (act(B, 0, split=True),)
+    yield from ((action,) for action in late)
 
 
 def _wrong(found: str, needed: str) -> UserError:
@@ -201,6 +234,7 @@ _MAKERS: dict[str, Callable[[int, int, int], Schedule]] = {
     "breadth-first": _breadth_first,
     "zero-bubble": _zero_bubble,
     "dualpipe": _dualpipe,
+    "dualpipev": _dualpipe_v,
 }
-_CHUNKED = frozenset({"interleaved", "breadth-first"})
+_CHUNKED = frozenset({"interleaved", "breadth-first", "dualpipev"})
 NAMES = tuple(_MAKERS)

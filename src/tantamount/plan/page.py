@@ -38,10 +38,8 @@ def plan_page(report: PlanReport) -> str:
 
 
 def _body(report: PlanReport) -> Iterator[str]:
-    ranks = 1
-    for size in report.mesh.values():
-        ranks *= size
-    mesh = " × ".join(f"{axis} {size}" for axis, size in report.mesh.items()) or "one rank"
+    ranks, mesh = report.ranks
+    mesh = mesh.replace(" x ", " × ")
     up_to = (
         ", ".join(dict.fromkeys(one.name for one in report.approximations)) if report.verdict is Verdict.PROVED else ""
     )

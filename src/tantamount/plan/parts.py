@@ -7,9 +7,10 @@ A *piece* is an instance of a part: ``layer 7``. What tensors of a part are to t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import cast
 
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
@@ -17,9 +18,15 @@ from tantamount.ir.relation import Partial, Placement, Replicate
 from tantamount.ir.types import TensorType
 from tantamount.plan.actions import Schedule
 
-__all__ = ["TIED", "Approximation", "Held", "Part", "Piece", "Plan", "Runs", "Stream", "is_sum", "shown"]
+__all__ = [
+    "COPY", "DEFAULT", "TIED", "WORLD", "Approximation", "Held", "Messages", "Part", "Piece", "Plan", "Runs", "Stream",
+    "Term", "is_sum", "shown",
+]  # fmt: skip
 
 TIED = "tied"  # the axis of the devices that have a copy of a shared parameter
+DEFAULT = "default"  # the layout of parts that name none: the axes of the mesh but the pipeline's
+WORLD = "world"  # the only axis of parts that run once, where stages have different numbers of ranks
+COPY = "copy"  # the axis of the devices that have a copy of a piece, one in each pipeline of a plan with several
 
 
 class Runs(StrEnum):
@@ -29,6 +36,20 @@ class Runs(StrEnum):
     PIECE = "piece"  # once for every piece of a part, after all microbatches
     ONCE = "once"  # once, on all ranks of all stages
     TIED = "tied"  # once, on the stages that have a copy of a parameter that several pieces share
+
+
+Term = tuple[int, int, int]  # of what a rank has along a dimension, the k-th of n equal parts
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """The messages that ranks of a stage with the layout ``target`` get from those of one with ``source``, for every
+    tensor that passes: rank ``k`` gets the terms ``ranks[k]``, one after the other along dimension ``dim``."""
+
+    source: str
+    target: str
+    ranks: tuple[tuple[Term, ...], ...]
+    dim: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +72,30 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The parts of a specification tensor that the ranks hold: a placement for every mesh axis by name, the type of the
-    whole, and the type of what one rank has (``None`` where no type is on record).
+    """The parts of a specification tensor that the ranks hold: a placement for every mesh axis by name, in the order of
+    the mesh, the axes' ``sizes``, the type of the whole, and the type of what one rank has (``None`` where no type is
+    on record).
 
     Axes of one rank have ``Replicate()``: along them all placements are one."""
 
     placements: Mapping[str, Placement]
+    sizes: Mapping[str, int]
     whole: TensorType | None
     local: TensorType | None
 
     def without(self, axis: str) -> Held:
         """The same, of ranks that differ in the other axes only."""
-        return Held({name: p for name, p in self.placements.items() if name != axis}, self.whole, self.local)
+        placements = {name: p for name, p in self.placements.items() if name != axis}
+        return replace(self, placements=placements, sizes={n: size for n, size in self.sizes.items() if n != axis})
+
+    def along(self, axis: str, size: int, placement: Placement) -> Held:
+        """The same, of ranks that differ along one more axis, the first."""
+        first = placement if size > 1 else Replicate()
+        return replace(self, placements={axis: first, **self.placements}, sizes={axis: size, **self.sizes})
+
+    def everywhere(self, sizes: Mapping[str, int]) -> Held:
+        """The same, if all ranks of some mesh have it whole."""
+        return replace(self, placements=dict.fromkeys(sizes, Replicate()), sizes=sizes)
 
     def __str__(self) -> str:
         return shown(self.placements)
@@ -90,7 +123,8 @@ class Part:
     every piece has one, and whose sum over all pieces it is; ``gives`` maps outputs to new tensors, ``updates`` to
     parameters or state that they replace. ``state`` are the tensors that a piece keeps from one iteration to the next.
     ``of`` is the part whose pieces a part of kind ``PIECE`` runs for, or the shared parameter of one of kind ``TIED``;
-    ``members`` maps inputs of the latter to a tensor of every part that shares it, whose sum over pieces it is."""
+    ``members`` maps inputs of the latter to a tensor of every part that shares it, whose sum over pieces it is.
+    ``layout`` is the name of the axes that the ranks of a stage have for the part."""
 
     name: str
     runs: Runs
@@ -108,6 +142,7 @@ class Part:
     updates: Mapping[str, str] = field(default_factory=dict[str, str])
     state: tuple[str, ...] = ()
     members: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
+    layout: str = DEFAULT
 
     def input(self, tensor: str) -> Held:
         """The layout that the ranks hold an input in."""
@@ -123,13 +158,27 @@ class Part:
             expectation.placements, _result(self.job, tensor, None), _result(self.job, expectation.name, 0)
         )
 
+    def speaks(self, axis: str) -> bool:
+        """True if some program of the part may exchange something along an axis: if it names a group that spans it."""
+        names = {name for name, spanned in self.job.mesh.groups.items() if axis in spanned}
+        programs = {id(graph): graph for graph in self.job.implementation}.values()
+        return any(argument in names for graph in programs for node in graph.nodes for argument in _texts(node.args))
+
     def _held(self, placements: Sequence[Placement] | None, whole: TensorType | None, local: TensorType | None) -> Held:
         mesh = self.job.mesh
         found = placements if placements is not None else (Replicate(),) * len(mesh.names)
         alone = {
             axis: p if size > 1 else Replicate() for axis, size, p in zip(mesh.names, mesh.sizes, found, strict=True)
         }
-        return Held(alone, whole, local)
+        return Held(alone, mesh.axes, whole, local)
+
+
+def _texts(arguments: object) -> Iterator[str]:
+    if isinstance(arguments, str):
+        yield arguments
+    elif isinstance(arguments, tuple):
+        for argument in cast("tuple[object, ...]", arguments):
+            yield from _texts(argument)
 
 
 def _result(job: Job, name: str, rank: int | None) -> TensorType | None:
@@ -155,7 +204,9 @@ class Plan:
     virtual stage ``s``; ``mesh`` has the real ranks, ``pipeline`` is its axis of stages (empty: there is none),
     ``axis`` the name of the axis of microbatches. ``reduce`` and ``update`` are the parts that run after all
     microbatches, in their order; ``symbols`` numbers that are the same everywhere (learning rate, step). ``tied`` are
-    parameters that several pieces share, by name: the parts that have them, and what they call them. What a part's job
+    parameters that several pieces share, by name: the parts that have them, and what they call them. ``ranks[d]`` are
+    those of device ``d``, one number for each layout that its pieces have; ``messages`` say who sends what where they
+    differ, by the layouts of both ends. What a part's job
     has in the place of what its ranks run is listed in ``approximations``."""
 
     path: str
@@ -174,7 +225,25 @@ class Plan:
     symbols: tuple[str, ...] = ()
     tied: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
     approximations: tuple[Approximation, ...] = ()
+    ranks: tuple[tuple[int, ...], ...] = ()
+    messages: Mapping[tuple[str, str], Messages] = field(default_factory=dict[tuple[str, str], Messages])
     assumed: tuple[str, ...] = ()  # sentences of whoever wrote the plan, on which it rests
+
+    @property
+    def uneven(self) -> bool:
+        """True if not every stage has as many ranks as the mesh says."""
+        own = self.mesh.world_size // self.devices
+        return any(counts != (own,) for counts in self.ranks)
+
+    @property
+    def world(self) -> int:
+        """The number of all ranks."""
+        return sum(map(max, self.ranks)) if self.uneven else self.mesh.world_size
+
+    @property
+    def copies(self) -> int:
+        """Copies of every piece: pipelines that microbatches may pass, each of which has the whole model."""
+        return len(self.schedule.chains)
 
     @property
     def devices(self) -> int:

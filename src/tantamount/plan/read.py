@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 from typing import cast
@@ -14,16 +14,15 @@ from tantamount.capture.fields import Fields, Place, nearest, shown
 from tantamount.capture.files import read_text
 from tantamount.capture.job import GraphFiles, declared_operators, job_of
 from tantamount.capture.readers import READERS
-from tantamount.errors import UserError
 from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
 from tantamount.limits import Limits, limits_from_environment
-from tantamount.plan.actions import Action, Chain, Kind, Schedule, read_events
+from tantamount.plan.actions import Schedule
 from tantamount.plan.approximate import KINDS, NotThat, strict_job
-from tantamount.plan.named import named_schedule
-from tantamount.plan.parts import TIED, Approximation, Part, Piece, Plan, Runs, Stream
-from tantamount.plan.tables import read_table
+from tantamount.plan.parts import COPY, DEFAULT, TIED, Approximation, Part, Piece, Plan, Runs, Stream
+from tantamount.plan.read_mesh import Meshes, read_meshes
+from tantamount.plan.read_schedule import read_schedule
 
 __all__ = ["FORMAT", "read_plan"]
 
@@ -33,10 +32,10 @@ _TOP = (
 )  # fmt: skip
 _OF_ALL = ("kind", "spec", "impl", "inputs", "outputs")
 _OF_KIND = {
-    Runs.PASS: ("before", "after", "parameters", "frozen", "data", "results"),
-    Runs.PIECE: ("of", "takes", "gives", "updates", "state"),
+    Runs.PASS: ("before", "after", "parameters", "frozen", "data", "results", "layout"),
+    Runs.PIECE: ("of", "takes", "gives", "updates", "state", "layout"),
     Runs.ONCE: ("takes", "sums", "gives"),
-    Runs.TIED: ("of", "takes", "sums", "gives", "updates", "state"),
+    Runs.TIED: ("of", "takes", "sums", "gives", "updates", "state", "layout"),
 }
 _RUN = re.compile(r"(?P<part>.+?)(?:\s*\*\s*(?P<times>\d{1,7}))?")
 _OWNED = re.compile(r"(?P<part>.+?)(?:\s+(?P<first>\d{1,7})(?:\s*-\s*(?P<last>\d{1,7}))?)?")
@@ -45,8 +44,8 @@ _OWNED = re.compile(r"(?P<part>.+?)(?:\s+(?P<first>\d{1,7})(?:\s*-\s*(?P<last>\d
 def read_plan(path: str | Path, *, limits: Limits | None = None) -> Plan:
     """The plan in a TOML file, the graphs of its parts read and checked, every relation fitted to its tensors.
 
-    Raises :class:`UserError` for everything that is wrong with the file itself; what is wrong with the plan that it
-    describes (a stage that nobody owns, a relation that does not fit at a joint) is for
+    Raises :class:`~tantamount.errors.UserError` for everything that is wrong with the file itself; what is wrong with
+    the plan that it describes (a stage that nobody owns, a relation that does not fit at a joint) is for
     :func:`tantamount.plan.verify.verify`."""
     limits = limits or limits_from_environment()
     path = Path(path)
@@ -59,29 +58,6 @@ def read_plan(path: str | Path, *, limits: Limits | None = None) -> Plan:
     return _Reader(path, top).plan()
 
 
-@dataclass(frozen=True)
-class _Meshes:
-    """The mesh of the ranks, the name of its pipeline axis, and that of the microbatches with their number."""
-
-    whole: Mesh
-    pipeline: str
-    axis: str
-    microbatches: int
-
-    def of(self, runs: Runs, copies: int = 1) -> Mesh:
-        """The mesh of a part of some kind: a part that runs for a piece knows nothing of other stages, one that runs
-        for a shared parameter of those that have one of its ``copies``."""
-        axes = dict(self.whole.axes)
-        if runs is not Runs.ONCE:
-            axes.pop(self.pipeline, None)
-        if runs is Runs.PASS:
-            axes = {self.axis: self.microbatches, **axes}
-        groups = {name: spanned for name, spanned in self.whole.groups.items() if set(spanned) <= axes.keys()}
-        if runs is Runs.TIED:
-            axes, groups = {TIED: copies, **axes}, {TIED: (TIED,), **groups}
-        return Mesh(axes, groups)
-
-
 class _Reader:
     def __init__(self, path: Path, top: Fields) -> None:
         self.path, self.top = path, top
@@ -92,16 +68,32 @@ class _Reader:
 
     def plan(self) -> Plan:
         top = self.top
-        meshes = self._meshes()
-        schedule, called = self._schedule(meshes)
+        meshes = read_meshes(top)
+        schedule, called = read_schedule(
+            Fields.of(
+                top.values.get("schedule", {"name": "gpipe"}), top.at("[schedule]"),
+                ("name", "chunks", "table", "devices", "owners", "pipelines"),
+            ),
+            self.path.parent, meshes.whole.axes.get(meshes.pipeline, 1), meshes.microbatches,
+        )  # fmt: skip
+        meshes = replace(meshes, pipelines=len(schedule.chains))
+        if meshes.pipelines > 1:
+            meshes.refuse(top, COPY, "that of the pipelines")
         outer = top.at("[part]")
         tables = {outer.name(name, "a part's name"): outer.at(name).table(value)
                   for name, value in outer.table(top.get("part"), "a table of parts").items()}  # fmt: skip
         shared = {name for name, value in tables.items() if value.get("kind") == Runs.TIED.value}
-        parts = {name: self._part(name, value, meshes) for name, value in tables.items() if name not in shared}
+        whole = {name for name, value in tables.items() if value.get("kind") == Runs.ONCE.value}
+        layouts = {name: self._layout(name, value, tables, meshes) for name, value in tables.items()}
+        parts = {
+            name: self._part(name, value, meshes, layouts[name])
+            for name, value in tables.items()
+            if name not in shared | whole
+        }
         model = Fields.of(top.get("model"), top.at("[model]"), ("pieces", "stages", "tied"), ("pieces",))
         pieces = tuple(self._pieces(model, parts))
         stages = self._stages(model, parts, pieces)
+        schedule, stages = self._copied(model, schedule, stages)
         tied = self._tied(model, parts, meshes)
         for name in shared:  # who has copies is known now
             copies = {
@@ -109,48 +101,52 @@ class _Reader:
                             and any(piece.part in members for piece in own)})
                 for owner, members in tied.items()
             }  # fmt: skip
-            parts[name] = self._part(name, tables[name], meshes, copies)
+            parts[name] = self._part(name, tables[name], meshes, layouts[name], copies)
+        ranks = tuple(self._ranks(schedule, stages, parts, meshes))
+        even = set(ranks) <= {(meshes.ranks(DEFAULT),)}
+        meshes = replace(meshes, world=0 if even else sum(map(max, ranks)))
+        for name in whole:  # of how many ranks the stages have, too
+            parts[name] = self._part(name, tables[name], meshes, DEFAULT)
         approximations = tuple(self._approximations(parts))
         finish = Fields.of(top.values.get("finish", {}), top.at("[finish]"), ("reduce", "update"))
+        reduce = self._order(finish, "reduce", parts)
+        schedule = replace(schedule, meets=any(parts[name].speaks(COPY) for name in reduce))
         return Plan(
             path=str(self.path),
             name=top.at("name").name(top.get("name")) if "name" in top else self.path.stem,
             mesh=meshes.whole, pipeline=meshes.pipeline, microbatches=meshes.microbatches, axis=meshes.axis,
             parts={name: parts[name] for name in tables}, pieces=pieces, stages=stages, tied=tied,
             schedule=schedule, schedule_name=called,
-            reduce=self._order(finish, "reduce", parts), update=self._order(finish, "update", parts),
-            symbols=_names(top, "symbols"), approximations=approximations, assumed=_names(top, "assumed"),
+            reduce=reduce, update=self._order(finish, "update", parts),
+            ranks=ranks, messages=meshes.messages, symbols=_names(top, "symbols"),
+            approximations=approximations, assumed=_names(top, "assumed"),
         )  # fmt: skip
 
-    # ------------------------------------------------------------------------------------------ mesh
-    def _meshes(self) -> _Meshes:
-        fields = Fields.of(self.top.get("mesh"), self.top.at("[mesh]"), ("axes", "groups", "pipeline"), ("axes",))
-        place = fields.at("axes")
-        axes: dict[str, int] = {}
-        for name, size in place.table(fields.get("axes"), "a table of sizes such as { pp = 4, dp = 2 }").items():
-            axes[place.name(name, "an axis name")] = place.at(name).integer(size, 1, 1 << 31, "a size from 1 on")
-        place.limits.check("ranks", prod(axes.values()), place.text, "ranks")
-        pipeline = fields.at("pipeline").string(fields.values.get("pipeline", ""))
-        if pipeline and pipeline not in axes:
-            raise fields.at("pipeline").wrong(shown(pipeline), f"one of {', '.join(axes)}", code="unknown-axis")
-        groups: dict[str, tuple[str, ...]] = {name: (name,) for name in axes}
-        outer = fields.at("groups")
-        for name, value in outer.table(fields.values.get("groups", {}), "a table of process groups").items():
-            spanned = tuple(outer.at(name).string(axis) for axis in outer.at(name).list(value, "a list of axes"))
-            if len(set(spanned)) < len(spanned) or not set(spanned) <= axes.keys():
-                needed = f"different axes, of {', '.join(axes)}"
-                raise outer.at(name).wrong(", ".join(map(shown, spanned)), needed, code="unknown-axis")
-            groups[outer.name(name, "a group's name")] = spanned
-        data = Fields.of(self.top.values.get("data", {}), self.top.at("[data]"), ("microbatches", "axis"))
-        count = data.at("microbatches").integer(data.values.get("microbatches", 1), 1, 1 << 20, "a number from 1 on")
-        axis = data.at("axis").name(data.values.get("axis", "microbatch"))
-        if axis in axes or axis in groups:
-            raise data.at("axis").wrong(shown(axis), "a name that no axis or group of the mesh has", code="axis")
-        place.limits.check("ranks", count * prod(axes.values()), data.place.text, "ranks times microbatches")
-        return _Meshes(Mesh(axes, groups), pipeline, axis, count)
-
     # ------------------------------------------------------------------------------------------ parts
-    def _part(self, name: str, value: object, meshes: _Meshes, copies: Mapping[str, int] | None = None) -> Part:
+    def _layout(self, name: str, value: Mapping[str, object], tables: Mapping[str, object], meshes: Meshes) -> str:
+        """The layout of a part: the one that it names, or that of the pieces that it runs for."""
+        place = self.top.at(f"[part.{name}]")
+        of = value.get("of")
+        default = tables.get(of) if isinstance(of, str) else None
+        said = value.get("layout", cast("Mapping[str, object]", default or {}).get("layout", DEFAULT))
+        if not isinstance(said, str) or said not in meshes.layouts:
+            known = ", ".join(meshes.layouts)
+            raise place.at("layout").wrong(shown(said), f"a layout of [mesh]: {known}", code="unknown-layout")
+        return said
+
+    def _ranks(
+        self, schedule: Schedule, stages: Sequence[Sequence[Piece]], parts: Mapping[str, Part], meshes: Meshes
+    ) -> Iterator[tuple[int, ...]]:
+        """The numbers of ranks of every device, one for each of those that layouts of its pieces have."""
+        found: list[set[int]] = [set() for _ in schedule.devices]
+        for device, own in zip(schedule.owners, stages, strict=False):
+            found[device] |= {meshes.ranks(parts[piece.part].layout) for piece in own}
+        for counts in found:
+            yield tuple(sorted(counts)) or (meshes.ranks(DEFAULT),)
+
+    def _part(
+        self, name: str, value: object, meshes: Meshes, layout: str, copies: Mapping[str, int] | None = None
+    ) -> Part:
         place = self.top.at(f"[part.{name}]")
         kind = place.table(value).get("kind", Runs.PASS.value)
         runs = next((runs for runs in Runs if runs.value == kind), None)
@@ -161,7 +157,7 @@ class _Reader:
         if runs is Runs.TIED and of not in (copies or {}):
             known = ", ".join(copies or {}) or "none"
             raise fields.at("of").wrong(shown(of), f"a shared parameter of [model] tied: {known}", code="unknown-part")
-        job = self._job(fields, meshes.of(runs, max(1, (copies or {}).get(of, 1))), meshes.axis)
+        job = self._job(fields, meshes.of(runs, layout, max(1, (copies or {}).get(of, 1))), meshes.axis)
         inputs, outputs = tuple(job.inputs), tuple(job.outputs)
 
         def mapping(key: str, known: Sequence[str]) -> dict[str, str]:
@@ -179,7 +175,7 @@ class _Reader:
             return Part(
                 name, runs, _of_others(job, data), before=self._streams(fields, "before", inputs, outputs),
                 after=self._streams(fields, "after", outputs, inputs), parameters=parameters, frozen=frozen, data=data,
-                results=results,
+                results=results, layout=layout,
             )  # fmt: skip
         members = self._members(fields, inputs) if runs is Runs.TIED else {}
         sums, updates = {} if members else mapping("sums", inputs), mapping("updates", outputs)
@@ -187,7 +183,7 @@ class _Reader:
         gives = {x: x for x in outputs if x not in updates} | mapping("gives", outputs)
         return Part(
             name, runs, _of_others(job, ()), of=of, takes=takes, sums=sums, gives=gives, updates=updates,
-            state=_names(fields, "state"), members=members,
+            state=_names(fields, "state"), members=members, layout=layout,
         )  # fmt: skip
 
     def _members(self, fields: Fields, inputs: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -200,7 +196,7 @@ class _Reader:
         _known(found, inputs, outer)
         return found
 
-    def _tied(self, model: Fields, parts: Mapping[str, Part], meshes: _Meshes) -> dict[str, dict[str, str]]:
+    def _tied(self, model: Fields, parts: Mapping[str, Part], meshes: Meshes) -> dict[str, dict[str, str]]:
         """Parameters that several pieces share."""
         outer = model.at("tied")
         found: dict[str, dict[str, str]] = {}
@@ -215,8 +211,8 @@ class _Reader:
                     raise place.at(part).wrong(shown(parameter), "a parameter that is shared once", code="tied")
                 seen.add((part, str(parameter)))
                 found[name][part] = str(parameter)
-        if found and TIED in meshes.whole.axes:
-            raise outer.wrong(f"a mesh axis {TIED}", f"another name: {TIED} is that of the copies", code="axis")
+        if found:
+            meshes.refuse(self.top, TIED, "that of the copies")
         return found
 
     def _streams(self, fields: Fields, key: str, forward: Sequence[str], backward: Sequence[str]) -> dict[str, Stream]:
@@ -349,6 +345,30 @@ class _Reader:
             for s, value in enumerate(place.list(model.get("stages"), "a list of stages"))
         )
 
+    def _copied(
+        self, model: Fields, schedule: Schedule, stages: tuple[tuple[Piece, ...], ...]
+    ) -> tuple[Schedule, tuple[tuple[Piece, ...], ...]]:
+        """The pieces of all stages, where only those of the first pipeline are listed; and the schedule, which says
+        what stages have copies of the same pieces."""
+        first, *others = schedule.chains
+        if not others:
+            return schedule, stages
+        own = dict(enumerate(stages))
+        if len(stages) == len(first.stages) < len(schedule.owners):
+            if sorted(first.stages) != list(range(len(stages))) or any(len(c.stages) != len(stages) for c in others):
+                found = "the stages of the first pipeline alone"
+                raise model.at("stages").wrong(
+                    found, f"a text for each of {len(schedule.owners)} stages", code="stages"
+                )
+            own |= {copy: own[of] for chain in others for copy, of in zip(chain.stages, first.stages, strict=True)}
+        alike = all(
+            len(chain.stages) == len(first.stages)
+            and all(own.get(a) == own.get(b) for a, b in zip(chain.stages, first.stages, strict=True))
+            for chain in others
+        )
+        copies = {c: of for chain in others for c, of in zip(chain.stages, first.stages, strict=True)} if alike else {}
+        return replace(schedule, copies=copies), tuple(own[stage] for stage in sorted(own))
+
     def _owned(self, text: str, place: Place, parts: Mapping[str, Part]) -> Iterator[Piece]:
         if text.strip() in parts:
             self._passes(text.strip(), parts, place)
@@ -378,60 +398,6 @@ class _Reader:
                     shown(name), "parts of kind piece or once", code="unknown-part", hint=nearest(name, known)
                 )
         return names
-
-    # ------------------------------------------------------------------------------------------ schedule
-    def _schedule(self, meshes: _Meshes) -> tuple[Schedule, str]:
-        table = self.top.values.get("schedule", {"name": "gpipe"})
-        fields = Fields.of(table, self.top.at("[schedule]"), ("name", "chunks", "table", "devices", "owners"))
-        devices = meshes.whole.axes.get(meshes.pipeline, 1)
-        ways = [key for key in ("name", "table", "devices") if key in fields]
-        if len(ways) != 1:
-            raise fields.place.wrong(f"{len(ways)} of `name`, `table` and `devices`", "exactly one of them")
-        if "name" in fields:
-            name = fields.at("name").name(fields.get("name"))
-            chunks = fields.at("chunks").integer(fields.values.get("chunks", 1), 1, 1 << 16, "a number from 1 on")
-            try:
-                found = named_schedule(name, devices, meshes.microbatches, chunks)
-            except UserError as problem:
-                raise problem.within(fields.place.text) from None
-            if len(found.chains) > 1:
-                raise fields.place.wrong(
-                    f"{name}, whose microbatches enter at both ends", "one direction: each parameter has one owner",
-                    code="schedule",
-                )  # fmt: skip
-            return found, name
-        if "table" in fields:
-            name = fields.at("table").name(fields.get("table"))
-            target = self.path.parent / name
-            if not target.resolve().is_relative_to(self.path.parent.resolve()):
-                raise fields.at("table").wrong(shown(name), "a file in the plan's folder", code="outside")
-            return _finished(read_table(target)), name
-        place = fields.at("devices")
-        texts = place.list(fields.get("devices"), "a list of texts, one for each device")
-        events = tuple(
-            read_events(place.at(str(d)).string(text), place.at(str(d)).text) for d, text in enumerate(texts)
-        )
-        owners = fields.at("owners")
-        listed = owners.list(fields.values.get("owners", list(range(len(events)))), "a list of devices")
-        owned = tuple(owners.integer(x, 0, len(events) - 1, "the number of a device") for x in listed)
-        chain = Chain(tuple(range(len(owned))), tuple(range(meshes.microbatches)))
-        return _finished(Schedule(events, owned, (chain,))), "its own schedule"
-
-
-def _finished(schedule: Schedule) -> Schedule:
-    """The schedule with a reduction and an update of every stage at the end of its device, if it has none at all: what
-    [finish] says then comes after everything."""
-    kinds = {action.kind for program in schedule.devices for event in program for action in event}
-    if kinds & {Kind.REDUCE, Kind.UPDATE}:
-        return schedule
-    ends = [
-        tuple(
-            (Action(s, kind),) for kind in (Kind.REDUCE, Kind.UPDATE) for s, d in enumerate(schedule.owners) if d == at
-        )
-        for at in range(len(schedule.devices))
-    ]
-    devices = tuple((*events, *end) for events, end in zip(schedule.devices, ends, strict=True))
-    return replace(schedule, devices=devices)
 
 
 def _relation(value: object, place: Place, mesh: Mesh) -> object:

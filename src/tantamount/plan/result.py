@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 from tantamount.plan.joints import Joint
@@ -62,12 +63,20 @@ class PlanReport:
     holds: tuple[str, ...] = ()
     approximations: tuple[Approximation, ...] = ()
     accepted: tuple[str, ...] = ()
+    stage_ranks: tuple[int, ...] = ()  # of every device, where they are not as many as the mesh says
     subject: Plan | None = field(default=None, repr=False, compare=False)
 
     @property
     def refused(self) -> tuple[Approximation, ...]:
         """The approximations that a verdict of PROVED is up to and that are not accepted."""
         return tuple(one for one in self.approximations if one.name not in self.accepted)
+
+    @property
+    def ranks(self) -> tuple[int, str]:
+        """The number of ranks, and the sizes of their mesh as text; or those of every device."""
+        if self.stage_ranks:
+            return sum(self.stage_ranks), f"on devices of {', '.join(map(str, self.stage_ranks))}"
+        return prod(self.mesh.values()), " x ".join(f"{axis} {size}" for axis, size in self.mesh.items()) or "one rank"
 
     @property
     def exit_code(self) -> int:
@@ -95,6 +104,7 @@ class PlanReport:
             "name": self.name,
             "verdict": self.verdict.value,
             "mesh": dict(self.mesh),
+            **({"stage_ranks": list(self.stage_ranks)} if self.stage_ranks else {}),
             "microbatches": self.microbatches,
             "pieces": self.pieces,
             "stages": self.stages,
@@ -160,10 +170,7 @@ def _part(part: PartReport) -> dict[str, Any]:
 
 
 def _lines(report: PlanReport, verbose: bool) -> list[str]:
-    ranks = 1
-    for size in report.mesh.values():
-        ranks *= size
-    mesh = " x ".join(f"{axis} {size}" for axis, size in report.mesh.items()) or "one rank"
+    ranks, mesh = report.ranks
     up_to = (
         f" up to {', '.join(dict.fromkeys(one.name for one in report.approximations))}"
         if report.verdict is Verdict.PROVED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tantamount.plan.parts import Piece, Plan, Runs
+from tantamount.plan.parts import DEFAULT, Piece, Plan, Runs
 from tantamount.plan.wiring import joints_of
 
 __all__ = ["described", "runs_of"]
@@ -17,7 +17,7 @@ def described(plan: Plan) -> str:
 
 def _lines(plan: Plan) -> Iterator[str]:
     mesh = " x ".join(f"{axis} {size}" for axis, size in plan.mesh.axes.items()) or "one rank"
-    yield f"{plan.name}   {plan.mesh.world_size} ranks ({mesh}), {plan.microbatches} microbatches, {plan.schedule_name}"
+    yield f"{plan.name}   {plan.world} ranks ({mesh}), {plan.microbatches} microbatches, {plan.schedule_name}"
     yield ""
     for stage, pieces in enumerate(plan.stages):
         device = plan.schedule.owners[stage] if stage < len(plan.schedule.owners) else "?"
@@ -26,6 +26,7 @@ def _lines(plan: Plan) -> Iterator[str]:
     for part in plan.parts.values():
         sizes = f"{len(part.job.specification.nodes)} nodes, {len(part.job.implementation[0].nodes)} on a rank"
         whom = f"of {part.of}" if part.runs is Runs.PIECE else ""
+        sizes += f", layout {part.layout}" if part.layout != DEFAULT else ""
         yield f"  {part.name:<20} {part.runs.value:<6} {whom:<14} {sizes}"
     yield ""
     for joint in joints_of(plan):

@@ -2,7 +2,7 @@
 (``schedule.pipeline_order``, and the CSV files that its schedules are loaded from).
 
 Stages and microbatches are numbered without gaps, and a microbatch passes the stages in the order of their numbers.
-``(0F7;7B3)OVERLAP_F_B`` computes one pass beside the other, which here means before it. A table without messages gets
+``(0F7;7B3)OVERLAP_F_B`` computes one pass beside the other, which is one event. A table without messages gets
 those that it needs; one with messages keeps them, and its sends do not wait for their receivers, as PyTorch posts them.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tantamount.capture.schedule_rows import read_rows
 from tantamount.errors import UserError
-from tantamount.plan.actions import COMPUTE, MESSAGES, Action, Chain, Schedule, read_events
+from tantamount.plan.actions import COMPUTE, MESSAGES, Chain, Event, Schedule, read_events
 from tantamount.plan.check import ProblemKind, check_schedule
 from tantamount.plan.exchange import with_messages
 
@@ -34,10 +34,10 @@ def schedule_of_table(rows: Sequence[Iterable[object]], place: str) -> Schedule:
     be anything whose text is an action. Raises :class:`UserError` for cells that are no actions, for stages or
     microbatches without any, and for an order of computations that cannot be carried out."""
     devices = tuple(
-        tuple((action,) for cell in row for action in _cell(cell, f"{place}: device {device}"))
+        tuple(event for cell in row for event in _cell(cell, f"{place}: device {device}"))
         for device, row in enumerate(rows)
     )
-    actions = [(action, device) for device, events in enumerate(devices) for (action,) in events]
+    actions = [(action, device) for device, events in enumerate(devices) for event in events for action in event]
     owner = {action.stage: device for action, device in reversed(actions) if action.kind in COMPUTE}
     microbatches = {action.microbatch for action, _ in actions if action.kind in COMPUTE}
     for what, numbers in (("stages", set(owner)), ("microbatches", microbatches)):
@@ -59,10 +59,11 @@ def _listed(numbers: set[int]) -> str:
     return ", ".join(map(str, sorted(numbers)[:20])) or "(none)"
 
 
-def _cell(cell: object, place: str) -> Iterator[Action]:
+def _cell(cell: object, place: str) -> Iterator[Event]:
     text = "" if cell is None else str(cell).strip()
     overlap = _OVERLAP.fullmatch(text)
-    for part in overlap.group(1).split(";") if overlap else (text,):
-        if part and not _SHARDING.fullmatch(part):
-            for event in read_events(part, place):
-                yield from event
+    if overlap:
+        yield from read_events("{" + overlap.group(1).replace(";", " ") + "}", place)
+    elif text and not _SHARDING.fullmatch(text):
+        for event in read_events(text, place):
+            yield from ((action,) for action in event)

@@ -13,11 +13,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from tantamount.clock import Clock, peak_memory_bytes
-from tantamount.plan.actions import Kind, Schedule
+from tantamount.plan.actions import Chain, Kind, Schedule
 from tantamount.plan.check import check_schedule
 from tantamount.plan.counts import said_of_counts
 from tantamount.plan.joints import Joint
-from tantamount.plan.parts import Part, Piece, Plan, Runs
+from tantamount.plan.parts import COPY, Part, Piece, Plan, Runs
 from tantamount.plan.result import PartReport, PlanReport
 from tantamount.plan.wiring import joints_of
 from tantamount.verdict import Assumption, Verdict, worst
@@ -62,6 +62,7 @@ def verify(
         pieces=len(plan.pieces), stages=len(plan.stages), schedule_name=plan.schedule_name, parts=tuple(parts),
         joints=joints, ownership=ownership, schedule=schedule, assumptions=_assumptions(plan, parts),
         notes=tuple(_notes(plan)), holds=said_of_counts(plan) if verdict is Verdict.PROVED else (),
+        stage_ranks=tuple(map(max, plan.ranks)) if plan.uneven else (),
         approximations=plan.approximations, accepted=tuple(accept), subject=plan, seconds=clock.seconds,
         megabytes=peak_memory_bytes() / (1 << 20),
     )  # fmt: skip
@@ -107,9 +108,40 @@ def _ownership(plan: Plan) -> Iterator[str]:
     if len(stages) != len(schedule.owners):
         yield f"the plan has {len(stages)} stages, its schedule {len(schedule.owners)}"
         return
+    passed = sorted(stage for chain in schedule.chains for stage in chain.stages)
+    if passed != list(range(len(stages))):
+        yield f"microbatches pass {len(set(passed))} of {len(stages)} stages, {len(passed)} times"
+        return
+    yield from _microbatches(plan)
+    for number, chain in enumerate(schedule.chains):
+        where = f" of pipeline {number}" if plan.copies > 1 else ""
+        for problem in _chain(plan, chain):
+            yield problem + where
+    yield from _places(plan)
+    if len(schedule.devices) != plan.devices:
+        yield f"the schedule is for {len(schedule.devices)} devices, the mesh has {plan.devices} along {plan.pipeline}"
+
+
+def _microbatches(plan: Plan) -> Iterator[str]:
+    """Microbatches that do not pass exactly one pipeline."""
+    chains = plan.schedule.chains
+    times = Counter(microbatch for chain in chains for microbatch in chain.microbatches)
+    if plan.copies == 1 and sorted(times.elements()) != list(range(plan.microbatches)):
+        yield f"the schedule has {len(chains[0].microbatches)} microbatches, the plan {plan.microbatches}"
+        return
+    for microbatch in sorted({*times, *range(plan.microbatches)}):
+        if microbatch >= plan.microbatches:
+            yield f"the schedule has microbatch {microbatch}, the plan {plan.microbatches} microbatches"
+        elif times[microbatch] != 1:
+            yield f"microbatch {microbatch} passes {times[microbatch]} pipelines: each is for one of them"
+    yield from (f"no microbatch passes pipeline {k}" for k, chain in enumerate(chains) if not chain.microbatches)
+
+
+def _chain(plan: Plan, chain: Chain) -> Iterator[str]:
+    """Pieces that not exactly one stage of a pipeline owns, and stages that do not follow the order of the model."""
     owners: dict[Piece, list[int]] = {}
-    for stage, pieces in enumerate(stages):
-        for piece in pieces:
+    for stage in sorted(chain.stages):
+        for piece in plan.stages[stage]:
             owners.setdefault(piece, []).append(stage)
     for piece in plan.pieces:
         found = owners.get(piece, [])
@@ -119,18 +151,34 @@ def _ownership(plan: Plan) -> Iterator[str]:
     for piece, found in owners.items():
         if piece not in model:
             yield f"{piece}, which the model does not have, is owned by {_stages(found)}"
-    chain = schedule.chains[0]
-    if sorted(chain.stages) != list(range(len(stages))):
-        yield f"microbatches pass {len(set(chain.stages))} of {len(stages)} stages"
-        return
-    if sorted(chain.microbatches) != list(range(plan.microbatches)):
-        yield f"the schedule has {len(chain.microbatches)} microbatches, the plan {plan.microbatches}"
-    order = [piece for stage in chain.stages for piece in stages[stage]]
+    order = [piece for stage in chain.stages for piece in plan.stages[stage]]
     if sorted(order) == sorted(plan.pieces) and order != list(plan.pieces):
         wrong = next(k for k, (a, b) in enumerate(zip(order, plan.pieces, strict=True)) if a != b)
         yield f"{order[wrong]} comes where {plan.pieces[wrong]} should be"
-    if len(schedule.devices) != plan.devices:
-        yield f"the schedule is for {len(schedule.devices)} devices, the mesh has {plan.devices} along {plan.pipeline}"
+
+
+def _places(plan: Plan) -> Iterator[str]:
+    """Devices whose pieces are for different numbers of ranks, copies of one piece on one device, and reductions of
+    copies that no two stages have in common."""
+    for device, counts in enumerate(plan.ranks):
+        if len(counts) > 1:
+            yield f"device {device} has pieces for {' and for '.join(map(str, counts))} ranks"
+    if plan.copies == 1:
+        return
+    at: dict[Piece, list[int]] = {}
+    for stage, pieces in enumerate(plan.stages):
+        for piece in pieces:
+            at.setdefault(piece, []).append(plan.schedule.owners[stage])
+    for piece, devices in at.items():
+        if len(set(devices)) < len(devices):
+            yield f"{piece} has several copies on one device: {', '.join(map(str, sorted(devices)))}"
+            return
+    if not plan.schedule.copies:
+        yield from (
+            f"{name} adds up what copies of a piece have, whose stages differ in other pieces: that is for an update"
+            for name in plan.reduce
+            if plan.parts[name].speaks(COPY)
+        )
 
 
 def _stages(found: Sequence[int]) -> str:
@@ -143,7 +191,12 @@ def _schedule(plan: Plan) -> Iterator[str]:
     schedule: Schedule = plan.schedule
     yield from map(str, check_schedule(schedule))
     several = (Runs.ONCE, Runs.TIED)
-    together = [name for name in (*plan.reduce, *plan.update) if plan.parts[name].runs in several]
+    together = [
+        name
+        for order in (plan.reduce, plan.update)
+        for name in order
+        if plan.parts[name].runs in several or (order is plan.update and plan.parts[name].speaks(COPY))
+    ]
     if together:
         yield from (
             f"{name} waits for other stages, and so cannot be a reduction" for name in together if name in plan.reduce
@@ -169,6 +222,9 @@ def _late(schedule: Schedule, part: str) -> Iterator[str]:
 def _notes(plan: Plan) -> Iterator[str]:
     if not plan.reduce and not plan.update:
         yield "no parts run after the microbatches: what is shown ends with gradients as the ranks hold them"
+    if plan.copies > 1:
+        alike = "which are taken to be alike before the first iteration"
+        yield f"every piece has {plan.copies} copies, one in each pipeline, {alike}"
     for name, members in plan.tied.items():
         copies = " and ".join(f"{parameter} of {part}" for part, parameter in members.items())
         yield f"{name} is {copies}, whose copies are taken to be alike before the first iteration"

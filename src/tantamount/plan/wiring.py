@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
+from math import prod
 
 from tantamount.capture.inplace import overwritten_input
 from tantamount.ops.classes import rank_classes
 from tantamount.plan.finish import finish_joints
-from tantamount.plan.joints import Joint, differ
-from tantamount.plan.parts import Part, Plan, Runs
+from tantamount.plan.joints import Joint, differ, sent
+from tantamount.plan.parts import Held, Part, Plan, Runs
 
 __all__ = ["Joint", "joints_of"]
 
@@ -78,7 +79,7 @@ def _model(plan: Plan) -> Iterator[Joint]:
     """Between neighbouring pieces: what goes forward, and the gradient that comes back."""
     met = Counter((a.part, b.part) for a, b in pairwise(plan.pieces))
     for (first, second), count in met.items():
-        yield from _between(plan.parts[first], plan.parts[second], count)
+        yield from _between(plan, plan.parts[first], plan.parts[second], count)
     if plan.pieces:
         for part, streams, where in (
             (plan.parts[plan.pieces[0].part], "before", "first"),
@@ -89,7 +90,18 @@ def _model(plan: Plan) -> Iterator[Joint]:
                 yield Joint(name, part.name, part.name, "", problem=problem)
 
 
-def _between(first: Part, second: Part, count: int) -> Iterator[Joint]:
+def _passed(plan: Plan, giver: Part, made: Held, taker: Part, read: Held) -> str:
+    """The reason why a tensor that passes between neighbouring pieces does not come as it is taken. Rank k of a stage
+    sends to rank k of the next one, if both have as many; otherwise the plan says who sends what."""
+    if prod(made.sizes.values()) == prod(read.sizes.values()):
+        return differ(made, read)
+    messages = plan.messages.get((giver.layout, taker.layout))
+    if messages is None:
+        return f"nothing says what ranks of {giver.layout} send to those of {taker.layout}, which are of another number"
+    return sent(made, read, messages, plan.axis)
+
+
+def _between(plan: Plan, first: Part, second: Part, count: int) -> Iterator[Joint]:
     for name in {**first.after, **second.before}:
         given, taken = first.after.get(name), second.before.get(name)
         if given is None or taken is None:
@@ -101,7 +113,7 @@ def _between(first: Part, second: Part, count: int) -> Iterator[Joint]:
         made, read = first.output(given.forward), second.input(taken.forward)
         yield Joint(
             name, f"{first.name}: {given.forward}", f"{second.name}: {taken.forward}", str(made), count,
-            differ(made, read),
+            _passed(plan, first, made, second, read),
         )  # fmt: skip
         if (given.backward is None) != (taken.backward is None):
             problem = (
@@ -113,7 +125,7 @@ def _between(first: Part, second: Part, count: int) -> Iterator[Joint]:
             made, read = second.output(taken.backward), first.input(given.backward)
             yield Joint(
                 f"gradient of {name}", f"{second.name}: {taken.backward}", f"{first.name}: {given.backward}",
-                str(made), count, differ(made, read),
+                str(made), count, _passed(plan, second, made, first, read),
             )  # fmt: skip
 
 

@@ -95,7 +95,7 @@ def test_plans_are_shown(tmp_path: Path) -> None:
 
 def test_a_plan_that_could_not_be_verified_is_not_written(command: CommandLine, tmp_path: Path) -> None:
     degrees = ["--dp", "2", "--tp", "2", "--pp", "2", "--microbatches", "8", "-o", str(tmp_path / "out")]
-    for name in ("zigzag", "dualpipe"):
+    for name in ("zigzag", "dualpipev"):
         done = command("plan", "new", "llama3-8b", *degrees, "--schedule", name)
         assert done.exit_code == 2
         assert "error[plan-schedule]" in done.stderr

@@ -20,6 +20,7 @@ RIGHT = [
     ("gpipe", 4, 8, 1), ("gpipe", 3, 1, 1), ("1f1b", 4, 8, 1), ("1f1b", 4, 2, 1), ("1f1b", 1, 3, 1),
     ("interleaved", 4, 8, 2), ("interleaved", 2, 4, 3), ("breadth-first", 3, 4, 2), ("zero-bubble", 4, 8, 1),
     ("zero-bubble", 4, 2, 1), ("dualpipe", 4, 8, 1), ("dualpipe", 8, 20, 1), ("dualpipe", 2, 4, 1),
+    ("dualpipev", 4, 9, 2), ("dualpipev", 2, 4, 2), ("dualpipev", 1, 2, 2),
 ]  # fmt: skip
 
 
@@ -59,7 +60,7 @@ def test_repetitions() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["0X1", "F0", "0F", "0REDUCE_GRAD3", "{0F0}", "{0SEND_F0", "(0F0+", "0F0+", "((0F0))*2", "}", "{}",
+    "text", ["0X1", "F0", "0F", "0REDUCE_GRAD3", "{0F0 0SEND_F0}", "{0SEND_F0", "(0F0+", "0F0+", "((0F0))*2", "}", "{}",
              "(0F0)*9999999", "0F00000000000"],
 )  # fmt: skip
 def test_text_that_is_no_schedule(text: str) -> None:
@@ -189,3 +190,18 @@ def test_orders_that_nobody_can_carry_out() -> None:
 
 def test_names() -> None:
     assert {name for name, *_ in RIGHT} == set(NAMES)
+
+
+def test_reductions_of_copies_meet_in_order() -> None:
+    """Two devices that reduce their two stages in the same places add up gradients that do not belong together; one
+    that reduces before the other has computed what it waits for is a deadlock."""
+    schedule = named_schedule("dualpipe", 2, 4)
+    first, second = schedule.devices
+    swapped = (*second[:-4], second[-3], second[-4], *second[-2:])
+    (problem, *_) = check_schedule(replace(schedule, devices=(first, swapped)))
+    assert problem.kind is ProblemKind.MESSAGE
+    assert "meet, and are of other stages" in problem.text
+    assert check_schedule(replace(schedule, devices=(first, swapped), meets=False)) == ()
+    early = read_events("0REDUCE_GRAD", "text") + tuple(e for e in first if str(e[0]) != "0REDUCE_GRAD")
+    kinds = {problem.kind for problem in check_schedule(replace(schedule, devices=(early, second)))}
+    assert {ProblemKind.DEADLOCK, ProblemKind.REDUCTION} <= kinds

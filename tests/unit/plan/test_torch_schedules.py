@@ -6,7 +6,9 @@ import re
 
 import pytest
 
+from tantamount.plan.actions import COMPUTE, written
 from tantamount.plan.check import ProblemKind, check_schedule
+from tantamount.plan.named import named_schedule
 from tantamount.plan.tables import schedule_of_table
 
 pytest.importorskip("torch")
@@ -30,3 +32,13 @@ def test_schedules_of_pytorch(name: str, chunks: int, microbatches: int) -> None
     problems = check_schedule(schedule_of_table(rows, name))
     assert problems[0].kind is ProblemKind.MISSING
     assert problems[0].device == 1
+
+
+def test_the_v_of_two_directions_is_pytorch_s() -> None:
+    """The same passes in the same order, those that are computed side by side among them."""
+    order = order_of(schedules.ScheduleDualPipeV, 4, 8, 10, None)
+    own = named_schedule("dualpipev", 4, 10, 2)
+    theirs = schedule_of_table(order.rows, "ScheduleDualPipeV")
+    for mine, row in zip(own.devices, theirs.devices, strict=True):
+        passes = [[event for event in events if event[0].kind in COMPUTE] for events in (mine, row)]
+        assert written(passes[0]) == written(passes[1])

@@ -296,10 +296,6 @@ BAD = {
     "programs": (_set("part", "layer", "impl", value={"tp": ["layer.json.gz"]}), "plan-field"),
     "programs by microbatch": (_set("part", "layer", "impl", value={"microbatch": ["a", "b"]}), "plan-unknown-axis"),
     "schedule": (_set("schedule", value={"name": "2f2b"}), "plan-schedule"),
-    "both ends": (
-        lambda table: table.update(schedule={"name": "dualpipe"}, data={"microbatches": 4}),
-        "plan-schedule",
-    ),
     "schedules": (_set("schedule", value={"name": "1f1b", "devices": []}), "plan-field"),
     "table": (_set("schedule", value={"table": "../x.csv"}), "plan-outside"),
 }

@@ -95,7 +95,7 @@ def write_plan(folder: Path, name: str, shape: Shape | ExpertShape, degrees: Deg
         "format": "plan/1",
         "name": name,
         "symbols": list(_symbols(degrees)),
-        "mesh": {"axes": degrees.mesh, "pipeline": "pp", "groups": _groups(degrees.mesh)},
+        "mesh": {"axes": degrees.mesh, "pipeline": "pp", "groups": _groups({**_copies(degrees), **degrees.mesh})},
         "data": {"microbatches": degrees.microbatches},
         "model": {
             "pieces": ["embedding", *(f"{name} * {count}" for name, count in kinds), "head"],
@@ -126,6 +126,11 @@ def _groups(axes: Mapping[str, int]) -> dict[str, list[str]]:
     """The process groups that span several axes."""
     long = [axis for axis, size in axes.items() if size > 1]
     return {"+".join(some): list(some) for count in range(2, len(long) + 1) for some in combinations(long, count)}
+
+
+def _copies(degrees: Degrees) -> dict[str, int]:
+    """The axis of the copies of a piece, if microbatches enter at both ends of the pipeline."""
+    return {"copy": 2} if degrees.schedule == "dualpipe" else {}
 
 
 def _symbols(degrees: Degrees) -> tuple[str, ...]:
@@ -182,7 +187,7 @@ def write_part(folder: Path, part: NewPart) -> dict[str, Any]:
         where = "".join(f".{axis}{k}" for axis, k in zip(axes, at, strict=True))
         names.append(f"{part.name}{where}.json.gz")
         write_document(folder / names[-1], found.document)
-    impl = {" x ".join(axes): names} if axes else names[0]
+    impl = {"+".join(axes): names} if axes else names[0]
     return {"spec": f"{part.name}.spec.json.gz", "impl": impl, **part.table}
 
 
@@ -209,6 +214,7 @@ class _Parts:
         self.shape, self.degrees = shape, degrees
         self.pieces = {name: weights_of(shapes, degrees) for name, shapes in pieces_of(shape).items()}
         self.inner = {axis: size for axis, size in degrees.mesh.items() if axis != "pp"}
+        self.copies = _copies(degrees)
         tied = set(TIED.items()) if degrees.tied else set[tuple[str, str]]()
         self.own = {  # what a piece reduces and updates by itself
             piece: {name: w for name, w in weights.items() if name not in FROZEN and (piece, name) not in tied}
@@ -315,19 +321,20 @@ class _Parts:
 
     def _reduce(self, piece: str) -> NewPart:
         own = self.own[piece]
-        squares = {key: said(dict.fromkeys(axes, 'Partial("sum")')) for key, axes in self.squares.items()}
+        summed = dict.fromkeys(self.copies, 'Partial("sum")')
+        squares = {key: said({**summed, **dict.fromkeys(axes, 'Partial("sum")')}) for key, axes in self.squares.items()}
         table = {
             "kind": "piece",
             "of": piece,
-            "inputs": {f"d_{w}": said(found.gradient) for w, found in own.items()},
+            "inputs": {f"d_{w}": said({**summed, **found.gradient}) for w, found in own.items()},
             "outputs": {**{f"g_{w}": said(found.state) for w, found in own.items()}, **squares},
         }
-        sums = {w: found.sums for w, found in own.items()}
+        sums = {w: (*self.copies, *found.sums) for w, found in own.items()}
         early, shards = self.degrees.zero >= 2, self._shards(own)
         return NewPart(
             f"{piece}_reduce", lambda ranks: reduce_step(sums, self._sums(own), early, shards, ranks),
-            tensors(own, "whole", "d_"), tensors(own, "gradient", "d_"), self.inner, table, self.degrees,
-            finish="reduce",
+            tensors(own, "whole", "d_"), tensors(own, "gradient", "d_"), {**self.copies, **self.inner}, table,
+            self.degrees, tuple(self.copies), "reduce",
         )  # fmt: skip
 
     def _tied_mesh(self) -> dict[str, int]:
@@ -405,5 +412,5 @@ class _Parts:
         }
         return NewPart(
             f"{piece}_update", lambda ranks: update_step(tuple(weights), degrees.optimizer, masters, ranks),
-            arguments("whole"), arguments(""), self.inner, table, degrees, finish="update",
+            arguments("whole"), arguments(""), {**self.copies, **self.inner}, table, degrees, finish="update",
         )  # fmt: skip

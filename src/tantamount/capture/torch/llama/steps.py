@@ -106,13 +106,14 @@ def reduce_step(
     sums: Mapping[str, Axes], squares: Mapping[str, Sequence[str]], early: bool, shards: Mapping[str, int], ranks: Ranks
 ) -> Step:
     """Gradients added up over the ranks that have summands (``sums``: the axes of each), or a rank's part of that; and
-    the sums of the squares: ``squares`` says of which gradients each of them is."""
+    the sums of the squares: ``squares`` says of which gradients each of them is. If pieces have copies, the squares are
+    counted where the first copy is."""
 
     def run(**given: torch.Tensor) -> dict[str, torch.Tensor]:
         out = {f"g_{w}": _reduced(given[f"d_{w}"], axes, early, shards.get(w), ranks) for w, axes in sums.items()}
         for name, of in squares.items():
             out[name] = torch.zeros((), device=next(iter(given.values())).device)
-            for w in of:
+            for w in of if ranks.rank("copy") == 0 else ():
                 out[name] = out[name] + out[f"g_{w}"].square().sum()
         return out
 

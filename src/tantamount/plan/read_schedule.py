@@ -1,0 +1,70 @@
+"""Reading the schedule of a plan: a name, a table, or a text for every device. All of it is untrusted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tantamount.capture.fields import Fields, shown
+from tantamount.errors import UserError
+from tantamount.plan.actions import Chain, Kind, Schedule, read_events
+from tantamount.plan.named import finished, named_schedule
+from tantamount.plan.tables import read_table
+
+__all__ = ["read_schedule"]
+
+
+def read_schedule(fields: Fields, folder: Path, devices: int, microbatches: int) -> tuple[Schedule, str]:
+    """The schedule that a table of a plan in ``folder`` describes, for its devices and microbatches, and what it is
+    called. Raises :class:`UserError` for a table that describes none."""
+    ways = [key for key in ("name", "table", "devices") if key in fields]
+    if len(ways) != 1:
+        raise fields.place.wrong(f"{len(ways)} of `name`, `table` and `devices`", "exactly one of them")
+    if "pipelines" in fields and "devices" not in fields:
+        raise fields.at("pipelines").wrong(f"pipelines of a {ways[0]}", "a text for every device", code="schedule")
+    if "name" in fields:
+        name = fields.at("name").name(fields.get("name"))
+        chunks = fields.at("chunks").integer(fields.values.get("chunks", 1), 1, 1 << 16, "a number from 1 on")
+        try:
+            return named_schedule(name, devices, microbatches, chunks), name
+        except UserError as problem:
+            raise problem.within(fields.place.text) from None
+    if "table" in fields:
+        name = fields.at("table").name(fields.get("table"))
+        target = folder / name
+        if not target.resolve().is_relative_to(folder.resolve()):
+            raise fields.at("table").wrong(shown(name), "a file in the plan's folder", code="outside")
+        return _finished(read_table(target)), name
+    place = fields.at("devices")
+    texts = place.list(fields.get("devices"), "a list of texts, one for each device")
+    events = tuple(read_events(place.at(str(d)).string(text), place.at(str(d)).text) for d, text in enumerate(texts))
+    owners = fields.at("owners")
+    listed = owners.list(fields.values.get("owners", list(range(len(events)))), "a list of devices")
+    owned = tuple(owners.integer(x, 0, len(events) - 1, "the number of a device") for x in listed)
+    chains = tuple(_chains(fields, len(owned), microbatches)) if "pipelines" in fields else ()
+    chain = Chain(tuple(range(len(owned))), tuple(range(microbatches)))
+    return _finished(Schedule(events, owned, chains or (chain,))), "its own schedule"
+
+
+def _chains(fields: Fields, stages: int, microbatches: int) -> Iterator[Chain]:
+    """The pipelines that microbatches may pass."""
+    outer = fields.at("pipelines")
+    for k, value in enumerate(outer.list(fields.get("pipelines"), "a list of pipelines")):
+        own = Fields.of(value, outer.at(str(k)), ("stages", "microbatches"), ("stages", "microbatches"))
+        passed = _numbers(own, "stages", stages)
+        if not passed:
+            raise own.at("stages").wrong("no stages", "the stages that microbatches pass, in their order")
+        yield Chain(passed, _numbers(own, "microbatches", microbatches))
+
+
+def _numbers(fields: Fields, key: str, count: int) -> tuple[int, ...]:
+    place = fields.at(key)
+    listed = place.list(fields.get(key), "a list of numbers")
+    return tuple(place.integer(x, 0, count - 1, f"a number below {count}") for x in listed)
+
+
+def _finished(schedule: Schedule) -> Schedule:
+    """The schedule with a reduction and an update of every stage at the end of its device, if it has none at all: what
+    [finish] says then comes after everything."""
+    kinds = {action.kind for program in schedule.devices for event in program for action in event}
+    return schedule if kinds & {Kind.REDUCE, Kind.UPDATE} else finished(schedule)
