@@ -94,7 +94,7 @@ def _verdict(
     found = [part.verdict for part in parts]
     if ownership or schedule:
         found.append(Verdict.REFUTED)
-    proved = all(verdict is Verdict.PROVED for verdict in found)
+    proved = all(verdict in (Verdict.PROVED, Verdict.EQUAL_REDUCED) for verdict in found)
     for joint in joints:
         if joint.problem:
             found.append(Verdict.REFUTED if joint.wrong and proved else Verdict.UNKNOWN)
