@@ -18,7 +18,7 @@ from tantamount.ir.job import Job, UserRule
 from tantamount.limits import Limits, limits_from_environment
 from tantamount.proof import Progress
 from tantamount.refinement import Captured, Refinement, job_of, refine_differing, refine_job, whole_proof
-from tantamount.verdict import Picture
+from tantamount.verdict import Picture, Verdict
 from tantamount.writing import write_file
 
 if TYPE_CHECKING:
@@ -279,6 +279,7 @@ def verify_plan(
     schedule are looked at as ever. Raises :class:`UserError` for a file that is wrong."""
     from tantamount.capture.job import is_job, read_job
     from tantamount.capture.nnscaler.modules import is_generated
+    from tantamount.plan.counts import microbatches_of
     from tantamount.plan.flat import verify_generated, verify_job
     from tantamount.plan.parts import Plan
     from tantamount.plan.read import read_plan
@@ -300,7 +301,15 @@ def verify_plan(
         if is_job(path, limits):
             return verify_job(read_job(path, limits=limits), question)
         plan = read_plan(path, limits=limits)
-    return verify(plan, _part_checker(engine, spent, limits), told, accept, apart)
+    report = verify(plan, _part_checker(engine, spent, limits), told, accept, apart)
+    if report.verdict is not Verdict.PROVED:
+        return report
+    right, sentence = microbatches_of(plan, question)
+    if right:
+        return replace(report, holds=(*report.holds, sentence))
+    return replace(report, notes=(*report.notes, f"not shown for other numbers of microbatches: {sentence}")) if (
+        sentence
+    ) else report  # fmt: skip
 
 
 def _part_checker(engine: str, effort: Effort, limits: Limits | None) -> CheckPart:
@@ -329,7 +338,7 @@ def verify_part(
     from tantamount.plan.read import read_plan
 
     spent = effort_of(effort, timeout, memory)
-    part = read_plan(plan).parts[name]
+    part = next(one for part in read_plan(plan).parts.values() for one in part.classes() if one.name == name)
     check = _part_checker(check_engine(engine), spent, None)
     begun = time.process_time()
     found = check(part)
