@@ -304,7 +304,7 @@ def verify_plan(
     report = verify(plan, _part_checker(engine, spent, limits), told, accept, apart)
     if report.verdict is not Verdict.PROVED:
         return report
-    right, sentence = microbatches_of(plan, question)
+    right, sentence = microbatches_of(plan, question, {assumption.name for assumption in report.assumptions})
     if right:
         return replace(report, holds=(*report.holds, sentence))
     return replace(report, notes=(*report.notes, f"not shown for other numbers of microbatches: {sentence}")) if (

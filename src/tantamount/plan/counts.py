@@ -8,7 +8,7 @@ are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from tantamount.errors import UserError
 from tantamount.ir.job import Job
@@ -57,11 +57,12 @@ def said_of_counts(plan: Plan) -> tuple[str, ...]:
     return tuple(found)
 
 
-def microbatches_of(plan: Plan, refine: Callable[[Job], Report]) -> tuple[bool, str]:
+def microbatches_of(plan: Plan, refine: Callable[[Job], Report], granted: Collection[str]) -> tuple[bool, str]:
     """A sentence about other numbers of microbatches, of a plan that is proved and whose passes have size symbols; and
     True if they are right, or else false, with the reason why that is not shown. Empty where nothing is asked.
 
-    ``refine`` answers for all sizes. Shown is, of every pass, that the specification may work on rows apart, and that
+    ``refine`` answers for all sizes; ``granted`` are the names of the assumptions that the plan's proof rests on, and
+    nothing else may be assumed. Shown is, of every pass, that the specification may work on rows apart, and that
     what ranks do is what it does on the rows of one microbatch, whatever the batch: then by induction it is so for any
     number of them (docs/design/plans.md)."""
     used = [plan.parts[name] for name in dict.fromkeys((*plan.numbers(), *plan.reduce, *plan.update))]
@@ -74,7 +75,7 @@ def microbatches_of(plan: Plan, refine: Callable[[Job], Report]) -> tuple[bool, 
             return False, f"{_called(family)}: its programs are for some numbers of rows only"
         try:
             for job in _for_all(family):
-                why = _open(refine(job))
+                why = _open(refine(job), granted)
                 if why:
                     return False, f"{_called(family)}: {why}"
         except UserError as problem:
@@ -99,12 +100,11 @@ def _for_all(family: Family) -> Iterator[Job]:
         yield family.joined()
 
 
-def _open(found: Report) -> str:
+def _open(found: Report, granted: Collection[str]) -> str:
     """The reason why a job is not proved for all sizes and inputs; empty if it is."""
-    for name in ("sizes-covered", "input-restriction"):
-        for assumption in found.assumptions:
-            if assumption.name == name:
-                return assumption.text
+    for assumption in found.assumptions:
+        if assumption.name == "input-restriction" or assumption.name not in {*granted, "sizes"}:
+            return f"{assumption.name}: {assumption.text}"
     if found.verdict is Verdict.PROVED:
         return ""
     open_ = next(output for output in found.outputs if output.verdict is not Verdict.PROVED)

@@ -65,6 +65,10 @@ class Family:
     axis: str
     rows: Rows
 
+    def of_others(self, inputs: frozenset[str]) -> Family:
+        """The same, where other parts compute some inputs."""
+        return replace(self, graphs={**self.graphs, "spec": replace(self.graphs["spec"], computed=inputs)})
+
     def at(self, microbatches: int, each: int) -> Job:
         """The job of so many microbatches, of each of which a rank has so many rows; the batch is that of the plan."""
         sizes = {self.rows.symbol: each, self.rows.batch: self.rows.whole}

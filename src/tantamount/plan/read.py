@@ -189,15 +189,17 @@ class _Reader:
             frozen, data, results = (_names(fields, key) for key in ("frozen", "data", "results"))
             _known(frozen + data, inputs, place)
             _known(results, outputs, place)
+            family = None if family is None else family.of_others(frozenset(inputs) - frozenset(data))
             uneven = family is not None and family.rows.uneven
             return Part(
                 name, runs, _of_others(job, data), before=self._streams(fields, "before", inputs, outputs),
                 after=self._streams(fields, "after", outputs, inputs), parameters=parameters, frozen=frozen, data=data,
                 results=results, family=family, kept=meshes.axis if uneven else "",
-                smaller=_of_others(family.at(1, family.rows.last), data) if uneven and family else None,
-                divided=_of_others(family.divided(), data) if uneven and family else None,
+                smaller=family.at(1, family.rows.last) if uneven and family else None,
+                divided=family.divided() if uneven and family else None,
             )  # fmt: skip
         members = self._members(fields, inputs) if runs is Runs.TIED else {}
+        family = None if family is None else family.of_others(frozenset(inputs))
         sums, updates = {} if members else mapping("sums", inputs), mapping("updates", outputs)
         takes = {x: x for x in inputs if x not in sums and x not in members} | mapping("takes", inputs)
         gives = {x: x for x in outputs if x not in updates} | mapping("gives", outputs)

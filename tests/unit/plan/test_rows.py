@@ -105,6 +105,8 @@ def test_a_smaller_last_microbatch_is_a_class_of_its_own(tmp_path: Path) -> None
     assert names[:3] == ["first", "first, last microbatch", "first, rows apart"]
     assert _said(report).startswith("for every number of microbatches >= 2, here 4, of 2 rows of a rank, the last of")
     assert {part.ranks for part in report.parts if part.part.startswith("layer")} == {4, 1}
+    jobs = [one.job for one in read_plan(tmp_path / "plan.toml").parts["layer"].classes()]
+    assert [job.specification.computed for job in jobs] == [{"x", "a", "b", "d_y"}] * 3
     two = verify_plan(_plan(tmp_path / "2", microbatches=2, last=1))
     assert two.verdict is Verdict.PROVED, two.text()
 
