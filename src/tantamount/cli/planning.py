@@ -186,6 +186,11 @@ def show(path: Path) -> int:
 )
 @click.option("--tied", is_flag=True, help="The head's matrix is the embedding's table.")
 @click.option("--recompute", is_flag=True, help="Layers do their forward pass again in the backward pass.")
+@click.option(
+    "--sized",
+    is_flag=True,
+    help="Programs for any number of rows: the last microbatch may be smaller, and there may be any number of them.",
+)
 @click.option("--layers", type=POSITIVE, help="Of llama, or instead of the preset's.")
 @click.option("--hidden", type=POSITIVE, help="Likewise.")
 @click.option("--heads", type=POSITIVE, help="Likewise.")
@@ -213,6 +218,7 @@ def new(
     capacity: int,
     tied: bool,
     recompute: bool,
+    sized: bool,
     layers: int | None,
     hidden: int | None,
     heads: int | None,
@@ -237,6 +243,7 @@ def new(
         "dp": dp, "tp": tp, "pp": pp, "microbatches": microbatches, "seq": seq, "schedule": schedule,
         "batch": batch or dp * ep * microbatches, "chunks": chunks, "optimizer": optimizer, "zero": zero, "sp": sp,
         "cp": cp, "context": context, "ep": ep, "capacity": capacity, "tied": tied, "recompute": recompute,
+        "sized": sized,
     }  # fmt: skip
     written = new_plan(model, {name: size for name, size in own.items() if size is not None}, degrees, out)
     terminal.out(f"{written}\n")

@@ -176,10 +176,13 @@ def _lines(report: PlanReport, verbose: bool) -> list[str]:
         "",
     ]
     wide = max(8, *(len(part.verdict.value) for part in report.parts)) if report.parts else 8
-    rows += [f"  {'part':<20} {'verdict':<{wide}} {'pieces':>6} {'ranks':>8} {'operators stood for':>20} {'CPU s':>7}"]
+    name = max(20, *(len(part.part) for part in report.parts)) if report.parts else 20
+    rows += [
+        f"  {'part':<{name}} {'verdict':<{wide}} {'pieces':>6} {'ranks':>8} {'operators stood for':>20} {'CPU s':>7}"
+    ]
     for part in report.parts:
         rows.append(
-            f"  {part.part:<20} {part.verdict.value:<{wide}} {part.count:>6} {part.ranks:>8} {part.nodes:>20,} "
+            f"  {part.part:<{name}} {part.verdict.value:<{wide}} {part.count:>6} {part.ranks:>8} {part.nodes:>20,} "
             f"{part.seconds:>7.2f}"
         )
     rows += ["", *(row for part in report.parts for row in _why(part, verbose))]
