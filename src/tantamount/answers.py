@@ -18,13 +18,14 @@ from tantamount.ir.job import Job, UserRule
 from tantamount.limits import Limits, limits_from_environment
 from tantamount.proof import Progress
 from tantamount.refinement import Captured, Refinement, job_of, refine_differing, refine_job, whole_proof
-from tantamount.verdict import Picture
+from tantamount.verdict import Picture, Verdict
 from tantamount.writing import write_file
 
 if TYPE_CHECKING:
     from tantamount.plan.flat import Generated
     from tantamount.plan.parts import Part, Plan
     from tantamount.plan.result import PartReport, PlanReport
+    from tantamount.plan.verify import CheckPart
 
 __all__ = ["ENGINES", "Answer", "NotProved", "check_engine", "compare", "refine", "verify_part", "verify_plan"]
 
@@ -262,6 +263,7 @@ def verify_plan(
     memory: int | None = None,
     told: Callable[[str, int, int], None] | None = None,
     together: Callable[[Path, Sequence[Part]], Iterable[PartReport]] | None = None,
+    engine: str = "calculus",
 ) -> PlanReport:
     """The verdict on a training plan (docs/plan.md): the path of a ``plan/1`` file, or one that was read; a folder of
     modules that nnScaler generated; or a job, all of whose ranks are one part.
@@ -273,17 +275,18 @@ def verify_plan(
     makes one. ``accept`` names declared approximations that are allowed.
     ``effort``, ``timeout`` and ``memory`` as in :func:`refine`, for all parts together; ``told(part, done, total)`` is
     told of every part before it is looked at. ``together(path, parts)`` may prove the parts of a ``plan/1`` file
-    elsewhere. Raises :class:`UserError` for a file that is wrong."""
+    elsewhere. ``engine="smt"``: parts are compared by the second engine, as in :func:`refine`; joints, stages and
+    schedule are looked at as ever. Raises :class:`UserError` for a file that is wrong."""
     from tantamount.capture.job import is_job, read_job
     from tantamount.capture.nnscaler.modules import is_generated
+    from tantamount.plan.counts import microbatches_of
     from tantamount.plan.flat import verify_generated, verify_job
     from tantamount.plan.parts import Plan
-    from tantamount.plan.prove import part_checker
     from tantamount.plan.read import read_plan
     from tantamount.plan.verify import verify
 
     spent = effort if isinstance(effort, Effort) else effort_of(effort, timeout, memory)
-    question = partial(refine, limits=limits, effort=spent)
+    question = partial(refine, limits=limits, effort=spent, engine=check_engine(engine))
     apart: Callable[[Sequence[Part]], Iterable[PartReport]] | None = None
     if not isinstance(plan, Plan):
         path = Path(plan)
@@ -298,24 +301,50 @@ def verify_plan(
         if is_job(path, limits):
             return verify_job(read_job(path, limits=limits), question)
         plan = read_plan(path, limits=limits)
-    closely = partial(refine_job, limits=limits, effort=spent, doubtful=True)
-    differing = partial(refine_differing, limits=limits, effort=spent)
-    return verify(plan, part_checker(closely, spent, differing), told, accept, apart)
+    report = verify(plan, _part_checker(engine, spent, limits), told, accept, apart)
+    if report.verdict is not Verdict.PROVED:
+        return report
+    begun = time.process_time()
+    right, sentence = microbatches_of(plan, question, {assumption.name for assumption in report.assumptions})
+    if not sentence:
+        return report
+    seconds = {**report.seconds, "other numbers": time.process_time() - begun}
+    if right:
+        return replace(report, holds=(*report.holds, sentence), seconds=seconds)
+    note = f"not shown for other numbers of microbatches: {sentence}"
+    return replace(report, notes=(*report.notes, note), seconds=seconds)
+
+
+def _part_checker(engine: str, effort: Effort, limits: Limits | None) -> CheckPart:
+    """The function that checks a part by an engine."""
+    if engine == "smt":
+        from tantamount.plan.second import elementwise_checker
+
+        return elementwise_checker(partial(refine, limits=limits, effort=effort, engine=engine), effort)
+    from tantamount.plan.prove import part_checker
+
+    closely = partial(refine_job, limits=limits, effort=effort, doubtful=True)
+    return part_checker(closely, effort, partial(refine_differing, limits=limits, effort=effort))
 
 
 def verify_part(
-    plan: str | Path, name: str, *, effort: str = "normal", timeout: float | None = None, memory: int | None = None
+    plan: str | Path,
+    name: str,
+    *,
+    effort: str = "normal",
+    timeout: float | None = None,
+    memory: int | None = None,
+    engine: str = "calculus",
 ) -> PartReport:
     """The report on one part of a ``plan/1`` file, as :func:`verify_plan` has it, with the CPU ``seconds`` it took.
     Raises :class:`UserError` for a file that is wrong."""
-    from tantamount.plan.prove import part_checker
     from tantamount.plan.read import read_plan
 
     spent = effort_of(effort, timeout, memory)
-    part = read_plan(plan).parts[name]
+    part = next(one for part in read_plan(plan).parts.values() for one in part.classes() if one.name == name)
+    check = _part_checker(check_engine(engine), spent, None)
     begun = time.process_time()
-    closely = partial(refine_job, effort=spent, doubtful=True)
-    found = part_checker(closely, spent, partial(refine_differing, effort=spent))(part)
+    found = check(part)
     return replace(found, seconds=time.process_time() - begun)
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from math import isfinite
 from typing import Any
 
+from tantamount.capture.size_symbols import encode_domain
 from tantamount.ir.graph import Argument, Constant, Device, Graph, Node, Ref, Setting, Source
 from tantamount.ir.types import DType, TensorType
+from tantamount.sizes.symbolic import is_size
 
 __all__ = ["graph_document"]
 
@@ -25,6 +27,8 @@ def graph_document(graph: Graph) -> dict[str, Any]:
     }
     if graph.constants:
         document["constants"] = {name: _constant(constant) for name, constant in graph.constants.items()}
+    if graph.sizes.symbols:
+        document["sizes"] = encode_domain(graph.sizes)
     return document
 
 
@@ -41,7 +45,7 @@ def _node(node: Node) -> dict[str, Any]:
 
 
 def _type(type_: TensorType) -> dict[str, Any]:
-    return {"shape": list(type_.shape), "dtype": type_.dtype.label}
+    return {"shape": [str(size) if is_size(size) else size for size in type_.shape], "dtype": type_.dtype.label}
 
 
 def _constant(constant: Constant) -> dict[str, Any]:
@@ -53,6 +57,8 @@ def _argument(value: Argument) -> Any:
         return [_argument(item) for item in value]
     if isinstance(value, Ref):
         return {"node": value.name}
+    if is_size(value):
+        return {"size": str(value)}
     if isinstance(value, DType):
         return {"dtype": value.label}
     if isinstance(value, Device):

@@ -23,7 +23,7 @@ _GRACE = 5.0  # seconds that a process may take to stop by itself when its time 
 class PartsApart:
     """How parts are proved apart: ``workers`` at a time (``None``: as many as the cluster has CPUs), on the Ray cluster
     at the address ``ray`` or else on this machine. ``effort``, ``timeout`` (seconds) and ``memory`` (megabytes) are
-    those of one part. ``told(part, done, total)`` hears of parts that are under way."""
+    those of one part, ``engine`` is asked about it. ``told(part, done, total)`` hears of parts that are under way."""
 
     workers: int | None
     ray: str | None
@@ -31,6 +31,7 @@ class PartsApart:
     timeout: float | None = None
     memory: int | None = None
     told: Callable[[str, int, int], None] | None = None
+    engine: str = "calculus"
 
     def __call__(self, path: Path, parts: Sequence[Part]) -> Iterator[PartReport]:
         """A report on every part of the plan at ``path``, in order. Each process reads the plan, so that what it names
@@ -45,7 +46,7 @@ class PartsApart:
                 self.told(running[0], done, len(names))
 
         found = runner(self.ray)(
-            partial(_work, path=path, effort=self.effort, timeout=self.timeout, memory=self.memory),
+            partial(_work, path=path, effort=self.effort, timeout=self.timeout, memory=self.memory, engine=self.engine),
             names,
             self.workers or (cores() if self.ray is None else None),
             watch=watch,
@@ -68,11 +69,13 @@ def _unknown(part: Part, reason: str) -> PartReport:
     return PartReport(part.name, Verdict.UNKNOWN, outputs, (), 1, 1, 0, 0.0)
 
 
-def _work(name: str, *, path: Path, effort: str, timeout: float | None, memory: int | None) -> PartReport | Failure:
+def _work(
+    name: str, *, path: Path, effort: str, timeout: float | None, memory: int | None, engine: str
+) -> PartReport | Failure:
     """The report on one part of a plan, in a process of its own."""
     try:
         from tantamount.answers import verify_part
 
-        return verify_part(path, name, effort=effort, timeout=timeout, memory=memory)
+        return verify_part(path, name, effort=effort, timeout=timeout, memory=memory, engine=engine)
     except Exception as problem:
         return failure(str(path), problem, f"while proving {name} of {path}")

@@ -62,6 +62,12 @@ def plan() -> None:
     "--html", type=FILE, metavar="OUT", help="Write a page with stages, time line, parts and joints (one plan)."
 )
 @click.option("-v", "--verbose", is_flag=True, help="Print every joint, output and problem.")
+@click.option(
+    "--engine",
+    default="calculus",
+    metavar="NAME",
+    help="calculus, or smt: parts are compared element by element at reduced shapes, as for refine.",
+)
 @click.option("--effort", default="normal", metavar="LEVEL", help="As for refine.")
 @click.option("--timeout", type=float, metavar="S", help="What is not proved after S seconds is UNKNOWN.")
 @click.option("--memory", type=int, metavar="MB", help="The same above MB megabytes.")
@@ -77,6 +83,7 @@ def verify(
     json: Path | None,
     html: Path | None,
     verbose: bool,
+    engine: str,
     effort: str,
     timeout: float | None,
     memory: int | None,
@@ -87,7 +94,7 @@ def verify(
     which stage owns what, and the schedule. Exit code as for refine: the worst of several plans."""
     from json import dumps
 
-    from tantamount.answers import verify_plan
+    from tantamount.answers import check_engine, verify_plan
     from tantamount.cli.plan_parts import PartsApart
     from tantamount.report.lines import printable_rows
     from tantamount.report.outcomes import worst_exit
@@ -95,12 +102,13 @@ def verify(
 
     if html is not None and len(plans) > 1:
         raise UserError("command-line", place="--html", found=f"{len(plans)} plans", needed="one")
+    check_engine(engine)
     reports: list[PlanReport] = []
     for path in plans:
         with terminal.progress(str(path)) as told:
             apart: PartsApart | None = None
             if workers is not None or ray is not None:
-                apart = PartsApart(workers, ray, effort, timeout, memory, told)
+                apart = PartsApart(workers, ray, effort, timeout, memory, told, engine)
             reports.append(
                 verify_plan(
                     path,
@@ -113,6 +121,7 @@ def verify(
                     memory=memory,
                     told=told,
                     together=apart,
+                    engine=engine,
                 )
             )
         if json is None or str(json) != "-":
@@ -177,6 +186,11 @@ def show(path: Path) -> int:
 )
 @click.option("--tied", is_flag=True, help="The head's matrix is the embedding's table.")
 @click.option("--recompute", is_flag=True, help="Layers do their forward pass again in the backward pass.")
+@click.option(
+    "--sized",
+    is_flag=True,
+    help="Programs for any number of rows: the last microbatch may be smaller, and there may be any number of them.",
+)
 @click.option("--layers", type=POSITIVE, help="Of llama, or instead of the preset's.")
 @click.option("--hidden", type=POSITIVE, help="Likewise.")
 @click.option("--heads", type=POSITIVE, help="Likewise.")
@@ -204,6 +218,7 @@ def new(
     capacity: int,
     tied: bool,
     recompute: bool,
+    sized: bool,
     layers: int | None,
     hidden: int | None,
     heads: int | None,
@@ -224,6 +239,7 @@ def new(
         "dp": dp, "tp": tp, "pp": pp, "microbatches": microbatches, "seq": seq, "schedule": schedule,
         "batch": batch or dp * ep * microbatches, "chunks": chunks, "optimizer": optimizer, "zero": zero, "sp": sp,
         "cp": cp, "context": context, "ep": ep, "capacity": capacity, "tied": tied, "recompute": recompute,
+        "sized": sized,
     }  # fmt: skip
     written = new_plan(model, {name: size for name, size in own.items() if size is not None}, degrees, out)
     terminal.out(f"{written}\n")

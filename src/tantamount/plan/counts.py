@@ -8,11 +8,15 @@ are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
-from tantamount.plan.parts import Plan
+from tantamount.errors import UserError
+from tantamount.ir.job import Job
+from tantamount.plan.families import Family
+from tantamount.plan.parts import Plan, Runs
+from tantamount.verdict import Report, Verdict
 
-__all__ = ["repeated", "said_of_counts"]
+__all__ = ["microbatches_of", "repeated", "said_of_counts"]
 
 _LONGEST = 64  # pieces of a block
 
@@ -51,3 +55,58 @@ def said_of_counts(plan: Plan) -> tuple[str, ...]:
                 "stage; the schedule for the stages and microbatches that there are"
             )
     return tuple(found)
+
+
+def microbatches_of(plan: Plan, refine: Callable[[Job], Report], granted: Collection[str]) -> tuple[bool, str]:
+    """A sentence about other numbers of microbatches, of a plan that is proved and whose passes have size symbols; and
+    True if they are right, or else false, with the reason why that is not shown. Empty where nothing is asked.
+
+    ``refine`` answers for all sizes; ``granted`` are the names of the assumptions that the plan's proof rests on, and
+    nothing else may be assumed. Shown is, of every pass, that the specification may work on rows apart, and that
+    what ranks do is what it does on the rows of one microbatch, whatever the batch: then by induction it is so for any
+    number of them (docs/design/plans.md)."""
+    used = [plan.parts[name] for name in dict.fromkeys((*plan.numbers(), *plan.reduce, *plan.update))]
+    families = [part.family for part in used if part.family is not None]
+    passes = [part for part in used if part.runs is Runs.PASS]
+    if not passes or any(part.family is None for part in passes) or plan.microbatches < 2 or plan.approximations:
+        return False, ""
+    for family in families:
+        if not family.is_for_all:
+            return False, f"{_called(family)}: its programs are for some numbers of rows only"
+        try:
+            for job in _for_all(family):
+                why = _open(refine(job), granted)
+                if why:
+                    return False, f"{_called(family)}: {why}"
+        except UserError as problem:
+            return False, f"{_called(family)}: {problem.found}"
+    rows = families[0].rows
+    least, other = (2, f", the last of which has {rows.last}") if rows.uneven else (1, "")
+    return True, (
+        f"for every number of microbatches >= {least}, here {plan.microbatches}, of {rows.each} rows of a rank{other}, "
+        f"the size {rows.batch} in its programs being the rows of all; the schedule for the number that there is"
+    )
+
+
+def _called(family: Family) -> str:
+    return family.name.rpartition(": ")[2]
+
+
+def _for_all(family: Family) -> Iterator[Job]:
+    yield family.alone(family.rows.each)
+    if family.axis:
+        if family.rows.uneven:
+            yield family.alone(family.rows.last)
+        yield family.joined()
+
+
+def _open(found: Report, granted: Collection[str]) -> str:
+    """The reason why a job is not proved for all sizes and inputs; empty if it is."""
+    for assumption in found.assumptions:
+        if assumption.name == "input-restriction" or assumption.name not in {*granted, "sizes"}:
+            return f"{assumption.name}: {assumption.text}"
+    if found.verdict is Verdict.PROVED:
+        return ""
+    open_ = next(output for output in found.outputs if output.verdict is not Verdict.PROVED)
+    at = next((note for note in found.notes if note.startswith("at ")), "")
+    return f"{open_.name} is {open_.verdict.value} {at.split(';')[0]}".strip()

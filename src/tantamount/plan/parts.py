@@ -17,6 +17,7 @@ from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import Partial, Placement, Replicate
 from tantamount.ir.types import TensorType
 from tantamount.plan.actions import Schedule
+from tantamount.plan.families import Family
 
 __all__ = [
     "COPY", "DEFAULT", "TIED", "WORLD", "Approximation", "Held", "Messages", "Part", "Piece", "Plan", "Runs", "Stream",
@@ -124,7 +125,11 @@ class Part:
     parameters or state that they replace. ``state`` are the tensors that a piece keeps from one iteration to the next.
     ``of`` is the part whose pieces a part of kind ``PIECE`` runs for, or the shared parameter of one of kind ``TIED``;
     ``members`` maps inputs of the latter to a tensor of every part that shares it, whose sum over pieces it is.
-    ``layout`` is the name of the axes that the ranks of a stage have for the part."""
+    ``layout`` is the name of the axes that the ranks of a stage have for the part.
+
+    ``family``, if its programs have size symbols, gives its job for other numbers of rows. Where the last microbatch is
+    ``smaller``, that is its job, ``job`` that of the others, and ``divided`` says that rows may be worked on apart.
+    ``kept`` is the axis whose placements mean something even where it has one rank: there are more of other classes."""
 
     name: str
     runs: Runs
@@ -143,6 +148,17 @@ class Part:
     state: tuple[str, ...] = ()
     members: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
     layout: str = DEFAULT
+    family: Family | None = None
+    smaller: Job | None = None
+    divided: Job | None = None
+    kept: str = ""
+
+    def classes(self) -> Iterator[Part]:
+        """The part and, under names of their own, its other jobs: all are to be proved."""
+        yield self
+        for what, job in (("last microbatch", self.smaller), ("rows apart", self.divided)):
+            if job is not None:
+                yield replace(self, name=f"{self.name}, {what}", job=job, smaller=None, divided=None)
 
     def input(self, tensor: str) -> Held:
         """The layout that the ranks hold an input in."""
@@ -168,7 +184,8 @@ class Part:
         mesh = self.job.mesh
         found = placements if placements is not None else (Replicate(),) * len(mesh.names)
         alone = {
-            axis: p if size > 1 else Replicate() for axis, size, p in zip(mesh.names, mesh.sizes, found, strict=True)
+            axis: p if size > 1 or axis == self.kept else Replicate()
+            for axis, size, p in zip(mesh.names, mesh.sizes, found, strict=True)
         }
         return Held(alone, mesh.axes, whole, local)
 

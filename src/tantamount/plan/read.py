@@ -20,6 +20,7 @@ from tantamount.ir.mesh import Mesh
 from tantamount.limits import Limits, limits_from_environment
 from tantamount.plan.actions import Schedule
 from tantamount.plan.approximate import KINDS, NotThat, strict_job
+from tantamount.plan.families import Family, Rows
 from tantamount.plan.parts import COPY, DEFAULT, TIED, Approximation, Part, Piece, Plan, Runs, Stream
 from tantamount.plan.read_mesh import Meshes, read_meshes
 from tantamount.plan.read_schedule import read_schedule
@@ -65,6 +66,7 @@ class _Reader:
         job_place = Place("job", str(path), self.limits)
         operators = declared_operators(Fields.of(dict(top.values), job_place, (*_TOP, "assumed")))
         self.files = GraphFiles(path.parent, False, self.limits, operators, {}, READERS)
+        self.rows: Rows | None = None  # known from the first part with size symbols
 
     def plan(self) -> Plan:
         top = self.top
@@ -85,10 +87,9 @@ class _Reader:
         shared = {name for name, value in tables.items() if value.get("kind") == Runs.TIED.value}
         whole = {name for name, value in tables.items() if value.get("kind") == Runs.ONCE.value}
         layouts = {name: self._layout(name, value, tables, meshes) for name, value in tables.items()}
+        first = sorted(tables, key=lambda name: tables[name].get("kind", Runs.PASS.value) != Runs.PASS.value)
         parts = {
-            name: self._part(name, value, meshes, layouts[name])
-            for name, value in tables.items()
-            if name not in shared | whole
+            name: self._part(name, tables[name], meshes, layouts[name]) for name in first if name not in shared | whole
         }
         model = Fields.of(top.get("model"), top.at("[model]"), ("pieces", "stages", "tied"), ("pieces",))
         pieces = tuple(self._pieces(model, parts))
@@ -157,7 +158,7 @@ class _Reader:
         if runs is Runs.TIED and of not in (copies or {}):
             known = ", ".join(copies or {}) or "none"
             raise fields.at("of").wrong(shown(of), f"a shared parameter of [model] tied: {known}", code="unknown-part")
-        job = self._job(fields, meshes.of(runs, layout, max(1, (copies or {}).get(of, 1))), meshes.axis)
+        job, family = self._job(fields, meshes.of(runs, layout, max(1, (copies or {}).get(of, 1))), meshes)
         inputs, outputs = tuple(job.inputs), tuple(job.outputs)
 
         def mapping(key: str, known: Sequence[str]) -> dict[str, str]:
@@ -172,18 +173,23 @@ class _Reader:
             frozen, data, results = (_names(fields, key) for key in ("frozen", "data", "results"))
             _known(frozen + data, inputs, place)
             _known(results, outputs, place)
+            family = None if family is None else family.of_others(frozenset(inputs) - frozenset(data))
+            uneven = family is not None and family.rows.uneven
             return Part(
                 name, runs, _of_others(job, data), before=self._streams(fields, "before", inputs, outputs),
                 after=self._streams(fields, "after", outputs, inputs), parameters=parameters, frozen=frozen, data=data,
-                results=results, layout=layout,
+                results=results, layout=layout, family=family, kept=meshes.axis if uneven else "",
+                smaller=family.at(1, family.rows.last) if uneven and family else None,
+                divided=family.divided() if uneven and family else None,
             )  # fmt: skip
         members = self._members(fields, inputs) if runs is Runs.TIED else {}
+        family = None if family is None else family.of_others(frozenset(inputs))
         sums, updates = {} if members else mapping("sums", inputs), mapping("updates", outputs)
         takes = {x: x for x in inputs if x not in sums and x not in members} | mapping("takes", inputs)
         gives = {x: x for x in outputs if x not in updates} | mapping("gives", outputs)
         return Part(
             name, runs, _of_others(job, ()), of=of, takes=takes, sums=sums, gives=gives, updates=updates,
-            state=_names(fields, "state"), members=members, layout=layout,
+            state=_names(fields, "state"), members=members, layout=layout, family=family,
         )  # fmt: skip
 
     def _members(self, fields: Fields, inputs: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -228,9 +234,9 @@ class _Reader:
             found[name] = Stream(ends[0], ends[1] if len(ends) > 1 else None)
         return found
 
-    def _job(self, fields: Fields, mesh: Mesh, virtual: str) -> Job:
-        """The part as a job: its programs, and relations by axis."""
-        place = fields.place
+    def _job(self, fields: Fields, mesh: Mesh, meshes: Meshes) -> tuple[Job, Family | None]:
+        """The part as a job: its programs, and relations by axis; and the same for other numbers of rows."""
+        place, virtual = fields.place, meshes.axis
         files = Place("job", place.text, self.limits)
         graphs: dict[str, Graph] = {"spec": self.files.graph(fields.get("spec"), files.at("spec"))}
         names = self._programs(fields, mesh, virtual, graphs, files)
@@ -251,7 +257,37 @@ class _Reader:
             "outputs": self._relations(fields, "outputs", [output.name for output in whole.outputs], mesh),
         }
         document |= {key: self.top.get(key) for key in ("ops", "assume") if key in self.top}
-        return job_of(document, graphs, place.text)
+        if not any(graph.sizes.symbols for graph in graphs.values()):
+            if meshes.last is not None and virtual in mesh.axes:
+                raise place.wrong("programs for one number of rows", "size symbols: microbatches differ", code="rows")
+            return job_of(document, graphs, place.text), None
+        family = self._family(place, document, graphs, mesh, meshes)
+        return family.at(family.rows.alike, family.rows.each), family
+
+    def _family(
+        self, place: Place, document: dict[str, object], graphs: dict[str, Graph], mesh: Mesh, meshes: Meshes
+    ) -> Family:
+        """The part with its size symbols, which are those that [data] names. The rows of the plan's batch are those
+        for which the programs were written: every part must agree."""
+        found = sorted({symbol.name for graph in graphs.values() for symbol in graph.sizes.symbols})
+        if meshes.symbols is None or not set(found) <= set(meshes.symbols) or len(set(meshes.symbols)) < 2:
+            needed = "the two symbols that [data] names: `rows` of a program, and those of the whole `batch`"
+            raise place.wrong(f"the size symbols {', '.join(found)}", needed, code="rows")
+        rows, batch = meshes.symbols
+        hints = {name: {s.label: s.hint for s in graph.sizes.symbols} for name, graph in graphs.items()}
+        own = [hint[rows] for name, hint in hints.items() if name != "spec" and rows in hint]
+        whole = {hint[batch] for hint in hints.values() if batch in hint} | {h for h in [hints["spec"].get(rows)] if h}
+        if self.rows is None and own and len(whole) == 1:
+            (total,) = whole
+            last = meshes.last if meshes.last is not None else own[0]
+            known = Rows(rows, batch, total, meshes.microbatches, own[0], last)
+            if last <= own[0] and known.ranks * ((known.microbatches - 1) * own[0] + last) == total:
+                self.rows = known
+        if self.rows is None or whole - {self.rows.whole} or set(own) - {self.rows.each}:
+            text = f"{' or '.join(map(str, sorted(whole)))} rows, of which a rank has {' or '.join(map(str, own))}"
+            needed = f"one number of rows in all parts, which {meshes.microbatches} microbatches have together"
+            raise place.wrong(text, needed, code="rows")
+        return Family(document, graphs, place.text, meshes.axis if meshes.axis in mesh.axes else "", self.rows)
 
     def _programs(self, fields: Fields, mesh: Mesh, virtual: str, graphs: dict[str, Graph], files: Place) -> list[str]:
         """The name of every rank's program, whose graphs are added to ``graphs``."""
@@ -314,6 +350,9 @@ class _Reader:
             if (kind == "local-statistic") != bool(over) or not set(over) <= axes.keys() or not nodes:
                 needed = f"nodes, and for a local-statistic axes of {', '.join(axes)}"
                 raise place.wrong(f"nodes {', '.join(nodes)} over {', '.join(over)}", needed, code="approximate")
+            if parts[part].smaller is not None:
+                needed = "microbatches of one size, where something is approximate"
+                raise place.wrong("a smaller last microbatch", needed, code="approximate")
             try:
                 parts[part] = replace(parts[part], job=strict_job(parts[part].job, kind, nodes, over))
             except NotThat as problem:

@@ -22,7 +22,9 @@ _TERM = re.compile(r"\s*(\d{1,9})(?:\[(\d{1,9})/(\d{1,9})\])?\s*")
 class Meshes:
     """The mesh of the ranks, the name of its pipeline axis, that of the microbatches with their number; the ``layouts``
     of a stage's ranks, the mesh's own among them; ``messages`` between layouts; the number of pipelines, each with a
-    copy of the model; and that of all ranks, where stages have different numbers of them (otherwise 0)."""
+    copy of the model; and that of all ranks, where stages have different numbers of them (otherwise 0). ``symbols`` are
+    the size symbols of programs for the rows that they are given and for those of the whole batch, ``last`` the rows
+    that a rank has in the last microbatch, if they are fewer."""
 
     whole: Mesh
     pipeline: str
@@ -32,6 +34,8 @@ class Meshes:
     messages: Mapping[tuple[str, str], Messages] = field(default_factory=dict[tuple[str, str], Messages])
     pipelines: int = 1
     world: int = 0
+    symbols: tuple[str, str] | None = None
+    last: int | None = None
 
     def of(self, runs: Runs, layout: str = DEFAULT, copies: int = 1) -> Mesh:
         """The mesh of a part of some kind: a part that runs for a piece knows of other stages those that have a copy,
@@ -72,7 +76,8 @@ def read_meshes(top: Fields) -> Meshes:
     pipeline = fields.at("pipeline").string(fields.values.get("pipeline", ""))
     if pipeline and pipeline not in axes:
         raise fields.at("pipeline").wrong(shown(pipeline), f"one of {', '.join(axes)}", code="unknown-axis")
-    data = Fields.of(top.values.get("data", {}), top.at("[data]"), ("microbatches", "axis"))
+    known = ("microbatches", "axis", "rows", "batch", "last")
+    data = Fields.of(top.values.get("data", {}), top.at("[data]"), known)
     count = data.at("microbatches").integer(data.values.get("microbatches", 1), 1, 1 << 20, "a number from 1 on")
     axis = data.at("axis").name(data.values.get("axis", "microbatch"))
     if axis in axes or axis in groups:
@@ -89,7 +94,13 @@ def read_meshes(top: Fields) -> Meshes:
         layouts[name] = Mesh(more, spans)
         own.place.limits.check("ranks", count * layouts[name].world_size, own.place.text, "ranks times microbatches")
     messages = {(found.source, found.target): found for found in _messages(fields, layouts)}
-    return Meshes(Mesh(axes, groups), pipeline, axis, count, layouts, messages)
+    symbols: tuple[str, str] | None = None
+    if {"rows", "batch", "last"} & data.values.keys():
+        symbols = (data.at("rows").name(data.get("rows")), data.at("batch").name(data.get("batch")))
+    last = data.at("last").integer(data.get("last"), 1, 1 << 31, "rows, from 1 on") if "last" in data else None
+    if last is not None and count == 1:
+        raise data.at("last").wrong("one microbatch", "two at least, of which the last is smaller", code="rows")
+    return Meshes(Mesh(axes, groups), pipeline, axis, count, layouts, messages, symbols=symbols, last=last)
 
 
 def _axes(fields: Fields) -> tuple[dict[str, int], Groups]:

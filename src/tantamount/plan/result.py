@@ -182,10 +182,14 @@ def _lines(report: PlanReport, verbose: bool) -> list[str]:
         f"{report.pieces} pieces on {report.stages} stages, {report.schedule_name}",
         "",
     ]
-    rows += [f"  {'part':<20} {'verdict':<8} {'pieces':>6} {'ranks':>8} {'operators stood for':>20} {'CPU s':>7}"]
+    wide = max(8, *(len(part.verdict.value) for part in report.parts)) if report.parts else 8
+    name = max(20, *(len(part.part) for part in report.parts)) if report.parts else 20
+    rows += [
+        f"  {'part':<{name}} {'verdict':<{wide}} {'pieces':>6} {'ranks':>8} {'operators stood for':>20} {'CPU s':>7}"
+    ]
     for part in report.parts:
         rows.append(
-            f"  {part.part:<20} {part.verdict.value:<8} {part.count:>6} {part.ranks:>8} {part.nodes:>20,} "
+            f"  {part.part:<{name}} {part.verdict.value:<{wide}} {part.count:>6} {part.ranks:>8} {part.nodes:>20,} "
             f"{part.seconds:>7.2f}"
         )
     rows += ["", *(row for part in report.parts for row in _why(part, verbose))]
@@ -227,9 +231,10 @@ def _lines(report: PlanReport, verbose: bool) -> list[str]:
 def _why(part: PartReport, verbose: bool) -> list[str]:
     """Lines that say what is wrong with a part, or what was proved of it."""
     rows: list[str] = []
-    open_ = [output for output in part.outputs if output.verdict is not Verdict.PROVED]
+    right = (Verdict.PROVED, Verdict.EQUAL_REDUCED)
+    open_ = [output for output in part.outputs if output.verdict not in right]
     for output in part.outputs if verbose else open_[:1]:
-        if output.verdict is Verdict.PROVED:
+        if output.verdict in right:
             rows.append(f"    {output.name} = {output.expectation}")
         else:
             reason = output.reason.replace("\n", "\n      ")

@@ -43,7 +43,7 @@ def verify(
     ownership = tuple(_ownership(plan))
     schedule = tuple(_schedule(plan))
     clock.lap("schedule")
-    joints = joints_of(plan)
+    joints = _joints(plan)
     clock.lap("joints")
     parts: list[PartReport] = []
     used = _used(plan)
@@ -71,17 +71,28 @@ def verify(
 def _used(plan: Plan) -> list[tuple[Part, int]]:
     """The parts that run, in the order in which they first do, and for how many pieces."""
     numbers = plan.numbers()
-    found = [(plan.parts[name], count) for name, count in numbers.items()]
+    found = [(one, count) for name, count in numbers.items() for one in plan.parts[name].classes()]
     for name in dict.fromkeys((*plan.reduce, *plan.update)):
         part = plan.parts[name]
         found.append((part, numbers.get(part.of, 1)))
     return found
 
 
+def _joints(plan: Plan) -> tuple[Joint, ...]:
+    """The joints; of those of a smaller last microbatch only what does not fit there alone."""
+    found = joints_of(plan)
+    smaller = {name: replace(part, job=part.smaller) for name, part in plan.parts.items() if part.smaller is not None}
+    if not smaller:
+        return found
+    known = {(joint.tensor, joint.source, joint.target, joint.problem) for joint in found}
+    others = joints_of(replace(plan, parts={**plan.parts, **smaller}))
+    return (*found, *(j for j in others if j.problem and (j.tensor, j.source, j.target, j.problem) not in known))
+
+
 def _standing(plan: Plan, part: Part, count: int, found: PartReport, seconds: float) -> PartReport:
     """The report with what the part stands for."""
     mesh = part.job.mesh
-    ranks = mesh.world_size // (plan.microbatches if plan.axis in mesh.axes else 1)
+    ranks = mesh.world_size // mesh.axes.get(plan.axis, 1)
     times = Counter(map(id, part.job.implementation))
     programs = {id(graph): graph for graph in part.job.implementation}
     nodes = sum(times[key] * sum(node.op == "call" for node in graph.nodes) for key, graph in programs.items())
@@ -95,7 +106,7 @@ def _verdict(
     found = [part.verdict for part in parts]
     if ownership or schedule:
         found.append(Verdict.REFUTED)
-    proved = all(verdict is Verdict.PROVED for verdict in found)
+    proved = all(verdict in (Verdict.PROVED, Verdict.EQUAL_REDUCED) for verdict in found)
     for joint in joints:
         if joint.problem:
             found.append(Verdict.REFUTED if joint.wrong and proved else Verdict.UNKNOWN)

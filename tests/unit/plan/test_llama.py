@@ -36,6 +36,16 @@ def test_a_llama_is_proved(llama: Path) -> None:
     assert "new m_q" in {joint.tensor for joint in report.joints}
 
 
+def test_programs_for_any_number_of_rows(tmp_path: Path) -> None:
+    """A batch of 5 rows of a rank, in 2 microbatches."""
+    from tantamount.capture import new_plan  # pyright: ignore[reportAttributeAccessIssue]
+
+    degrees = {**DEGREES, "tp": 1, "batch": 10, "optimizer": "sgd", "sized": True}
+    report = verify_plan(new_plan("llama", {**SIZES, "layers": 2}, degrees, tmp_path))
+    assert report.verdict is Verdict.PROVED, report.text()
+    assert "for every number of microbatches >= 2, here 2, of 3 rows of a rank, the last of which has 2" in str(report)
+
+
 def test_a_sum_that_is_missing_in_the_backward_pass_is_found(llama: Path, tmp_path: Path) -> None:
     """What one `all_reduce` less does to a layer, at the line where it is missing."""
     folder = tmp_path / "plan"

@@ -387,3 +387,16 @@ def test_what_other_parts_compute_is_known_from_what_the_data_loader_gives(tmp_p
     plan = read_plan(write_plan(tmp_path))
     assert plan.parts["first"].job.specification.computed == {"w", "d_y"}
     assert plan.parts["layer"].job.specification.computed == {"x", "a", "b", "d_y"}
+
+
+def test_the_second_engine_compares_every_part(tmp_path: Path) -> None:
+    right = verify_plan(write_plan(tmp_path), engine="smt")
+    assert right.verdict is Verdict.EQUAL_REDUCED, right.text()
+    assert right.exit_code == 3
+    assert {part.verdict for part in right.parts} == {Verdict.EQUAL_REDUCED}
+    assert "elements: " in right.text()
+    wrong = verify_plan(write_plan(tmp_path, dict([WRONG_PARTS["backward"][:2]])), engine="smt")
+    assert wrong.verdict is Verdict.REFUTED, wrong.text()
+    (bad,) = [part for part in wrong.parts if part.verdict is not Verdict.EQUAL_REDUCED]
+    assert bad.part == "layer"
+    assert bad.counterexample is not None

@@ -18,6 +18,7 @@ import tomli_w
 import torch
 import torch.distributed as dist
 
+from tantamount.capture.interpolated import POINTS, with_symbols
 from tantamount.capture.programs import Program, write_document
 from tantamount.capture.torch.llama.experts import ExpertShape
 from tantamount.capture.torch.llama.model import Shape
@@ -53,6 +54,7 @@ from tantamount.writing import make_folder, write_file
 __all__ = ["Degrees", "NewPart", "new_plan", "parts_of", "write_part", "write_plan"]
 
 TIED = {"embedding": "table", "head": "output"}  # the parameters of pieces that are one
+ROWS = ("rows", "batch")  # the size symbols of programs that are for any number of rows
 Weights = Mapping[str, Weight]
 
 
@@ -89,14 +91,15 @@ def write_plan(folder: Path, name: str, shape: Shape | ExpertShape, degrees: Deg
     Raises :class:`UserError` for sizes that cannot be spread in this way."""
     parts = parts_of(shape, degrees)
     make_folder(folder)
-    written = {part.name: write_part(folder, part) for part in parts}
+    others = _others(shape, degrees) if degrees.sized else {}
+    written = {part.name: write_part(folder, part, others.get(part.name)) for part in parts}
     kinds = layers_of(shape)
     document = {
         "format": "plan/1",
         "name": name,
         "symbols": list(_symbols(degrees)),
         "mesh": {"axes": degrees.mesh, "pipeline": "pp", "groups": _groups({**_copies(degrees), **degrees.mesh})},
-        "data": {"microbatches": degrees.microbatches},
+        "data": {"microbatches": degrees.microbatches, **_symbols_of_rows(degrees)},
         "model": {
             "pieces": ["embedding", *(f"{name} * {count}" for name, count in kinds), "head"],
             "stages": list(_stages(kinds, degrees.pp * degrees.chunks)),
@@ -120,6 +123,24 @@ def parts_of(shape: Shape | ExpertShape, degrees: Degrees) -> list[NewPart]:
         group = degrees.seq // degrees.parts
         shape = replace(shape, group=group, capacity=degrees.capacity or group)
     return list(_Parts(shape, degrees).all())
+
+
+def _symbols_of_rows(degrees: Degrees) -> dict[str, Any]:
+    if not degrees.sized:
+        return {}
+    last = {"last": degrees.last} if degrees.last < degrees.rows else {}
+    return {"rows": ROWS[0], "batch": ROWS[1], **last}
+
+
+def _others(shape: Shape | ExpertShape, degrees: Degrees) -> dict[str, dict[int, NewPart]]:
+    """The passes of the plan with other numbers of rows in a microbatch, by name and that number."""
+    unit = degrees.dp * degrees.ep * degrees.microbatches
+    found: dict[str, dict[int, NewPart]] = {}
+    for rows in sorted({k for point in POINTS for k in point}):
+        for part in parts_of(shape, replace(degrees, batch=rows * unit)):
+            if "kind" not in part.table:
+                found.setdefault(part.name, {})[rows] = part
+    return found
 
 
 def _groups(axes: Mapping[str, int]) -> dict[str, list[str]]:
@@ -176,19 +197,37 @@ class NewPart:
     finish: str = ""
 
 
-def write_part(folder: Path, part: NewPart) -> dict[str, Any]:
-    """Capture a part and write its graphs to a folder; its table, which names them."""
-    spec = capture(part.build(Ranks()), (), part.whole)
-    write_document(folder / f"{part.name}.spec.json.gz", spec.document)
+def write_part(folder: Path, part: NewPart, others: Mapping[int, NewPart] | None = None) -> dict[str, Any]:
+    """Capture a part and write its graphs to a folder; its table, which names them. ``others``: the same with so many
+    rows in a microbatch, from which the graphs get size symbols."""
+    degrees = part.degrees
+    unit = degrees.dp * degrees.ep * degrees.microbatches
+
+    def write(name: str, captured: Callable[[NewPart], Program], rows: int) -> str:
+        """The graph of a program that has ``rows`` times the rows of a microbatch of a rank."""
+        if others is None:
+            document = captured(part).document
+        else:
+            found = {
+                (k * rows, j * unit): captured(
+                    replace(others[j], whole=others[k].whole, local=others[k].local)
+                ).document
+                for k, j in POINTS
+            }
+            hints = (degrees.batch if rows == unit else degrees.rows, degrees.batch)
+            document = with_symbols(found, ROWS, hints, part.name)
+        write_document(folder / name, document)
+        return name
+
+    spec = write(f"{part.name}.spec.json.gz", lambda one: capture(one.build(Ranks()), (), one.whole), unit)
     axes = [axis for axis in part.mesh if axis in part.varies and part.mesh[axis] > 1]
     names: list[str] = []
     for at in product(*(range(part.mesh[axis]) for axis in axes)):
-        found = _captured(part, dict(zip(axes, at, strict=True)))
         where = "".join(f".{axis}{k}" for axis, k in zip(axes, at, strict=True))
-        names.append(f"{part.name}{where}.json.gz")
-        write_document(folder / names[-1], found.document)
+        there = dict(zip(axes, at, strict=True))
+        names.append(write(f"{part.name}{where}.json.gz", lambda one, there=there: _captured(one, there), 1))
     impl = {"+".join(axes): names} if axes else names[0]
-    return {"spec": f"{part.name}.spec.json.gz", "impl": impl, **part.table}
+    return {"spec": spec, "impl": impl, **part.table}
 
 
 def _captured(part: NewPart, at: Mapping[str, int]) -> Program:

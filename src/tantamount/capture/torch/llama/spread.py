@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import torch
@@ -38,7 +37,8 @@ class Degrees:
     ``sp``: sequence parallelism over the ranks of tp. ``cp`` ranks have parts of the sequence, attention is of the kind
     ``context`` (gather, ulysses). ``ep`` ranks have parts of the experts, to which tokens are sent, ``capacity``
     of a rank's part of a row at most (0: all of them). ``tied``: the head's matrix is the embedding's table.
-    ``recompute``: layers keep their input only, and do their forward pass again in the backward pass."""
+    ``recompute``: layers keep their input only, and do their forward pass again in the backward pass. ``sized``:
+    programs are for any number of rows, so that the last microbatch may have fewer than the others."""
 
     dp: int
     tp: int
@@ -59,11 +59,17 @@ class Degrees:
     capacity: int = 0
     tied: bool = False
     recompute: bool = False
+    sized: bool = False
 
     @property
     def rows(self) -> int:
-        """Rows of one microbatch on one rank."""
-        return self.batch // (self.dp * self.ep * self.microbatches)
+        """Rows of one microbatch on one rank, of the last one at most."""
+        return -(-self.batch // (self.dp * self.ep * self.microbatches))
+
+    @property
+    def last(self) -> int:
+        """Rows of the last microbatch on one rank."""
+        return self.batch // (self.dp * self.ep) - self.rows * (self.microbatches - 1)
 
     @property
     def mesh(self) -> dict[str, int]:
@@ -212,14 +218,15 @@ def check(shape: Shape | ExpertShape, degrees: Degrees) -> None:
             (shape.layers <= shape.dense, f"{shape.layers} layers", f"more than {shape.dense} dense ones"),
         ]
     )  # fmt: skip
-    rows = prod((degrees.dp, degrees.ep, degrees.microbatches))
+    ranks = degrees.dp * degrees.ep
+    rows = ranks * (1 if degrees.sized and degrees.last > 0 else degrees.microbatches)
     problems = [
         *own,
         (shape.heads % kv_heads, f"{shape.heads} heads", f"a multiple of {kv_heads} heads for keys"),
         (kv_heads % tp, f"{kv_heads} heads for keys", f"a multiple of tp, {tp}"),
         (shape.ffn % tp, f"ffn {shape.ffn}", f"a multiple of tp, {tp}"),
         (shape.vocab % tp, f"vocabulary {shape.vocab}", f"a multiple of tp, {tp}"),
-        (degrees.batch % rows, f"batch {degrees.batch}", f"a multiple of dp times ep times microbatches, {rows}"),
+        (degrees.batch % rows, f"batch {degrees.batch}", f"a multiple of {rows}, of dp times ep with --sized"),
         (shape.layers < degrees.pp * degrees.chunks, f"{shape.layers} layers", "one for every stage"),
         (degrees.seq % degrees.parts, f"sequence {degrees.seq}", f"a multiple of its parts, {degrees.parts}"),
         (
