@@ -276,6 +276,7 @@ def verify_plan(
     elsewhere. Raises :class:`UserError` for a file that is wrong."""
     from tantamount.capture.job import is_job, read_job
     from tantamount.capture.nnscaler.modules import is_generated
+    from tantamount.correspond.alignment import align
     from tantamount.plan.flat import verify_generated, verify_job
     from tantamount.plan.parts import Plan
     from tantamount.plan.prove import part_checker
@@ -300,7 +301,7 @@ def verify_plan(
         plan = read_plan(path, limits=limits)
     closely = partial(refine_job, limits=limits, effort=spent, doubtful=True)
     differing = partial(refine_differing, limits=limits, effort=spent)
-    return verify(plan, part_checker(closely, spent, differing), told, accept, apart)
+    return verify(plan, part_checker(closely, spent, differing, align), told, accept, apart)
 
 
 def verify_part(
@@ -308,6 +309,7 @@ def verify_part(
 ) -> PartReport:
     """The report on one part of a ``plan/1`` file, as :func:`verify_plan` has it, with the CPU ``seconds`` it took.
     Raises :class:`UserError` for a file that is wrong."""
+    from tantamount.correspond.alignment import align
     from tantamount.plan.prove import part_checker
     from tantamount.plan.read import read_plan
 
@@ -315,7 +317,7 @@ def verify_part(
     part = read_plan(plan).parts[name]
     begun = time.process_time()
     closely = partial(refine_job, effort=spent, doubtful=True)
-    found = part_checker(closely, spent, partial(refine_differing, effort=spent))(part)
+    found = part_checker(closely, spent, partial(refine_differing, effort=spent), align)(part)
     return replace(found, seconds=time.process_time() - begun)
 
 
