@@ -321,10 +321,11 @@ def _part_checker(engine: str, effort: Effort, limits: Limits | None) -> CheckPa
         from tantamount.plan.second import elementwise_checker
 
         return elementwise_checker(partial(refine, limits=limits, effort=effort, engine=engine), effort)
+    from tantamount.correspond.alignment import align
     from tantamount.plan.prove import part_checker
 
     closely = partial(refine_job, limits=limits, effort=effort, doubtful=True)
-    return part_checker(closely, effort, partial(refine_differing, limits=limits, effort=effort))
+    return part_checker(closely, effort, partial(refine_differing, limits=limits, effort=effort), align)
 
 
 def verify_part(

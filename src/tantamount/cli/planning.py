@@ -176,7 +176,11 @@ def show(path: Path) -> int:
 )
 @click.option("--sp", is_flag=True, help="Sequence parallelism over the ranks of tp.")
 @click.option("--cp", type=POSITIVE, default=1, help="Context-parallel ranks, with a part of the sequence.")
-@click.option("--context", default="gather", help="gather (keys and values) or ulysses (heads against positions).")
+@click.option(
+    "--context",
+    default="gather",
+    help="gather (keys and values), ulysses (heads against positions), ring, or zigzag (a ring with balanced load).",
+)
 @click.option("--ep", type=POSITIVE, default=1, help="Ranks that have experts, to which tokens are sent.")
 @click.option(
     "--capacity",

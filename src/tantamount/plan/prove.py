@@ -12,10 +12,12 @@ from tantamount.calculus.infinities import is_real
 from tantamount.effort import TIMEOUT, Effort, Grown, Stopped, stopping, within
 from tantamount.ir.job import Job
 from tantamount.ops.algebra import Tensor
+from tantamount.ops.classes import rank_classes
 from tantamount.plan.parts import Part
 from tantamount.plan.result import PartReport
 from tantamount.plan.verify import CheckPart
 from tantamount.proof import Options, Proof, prove
+from tantamount.proof.cuts import Align
 from tantamount.reduction import NotReduced, reduce_job
 from tantamount.reduction.meshes import LONG, shortened
 from tantamount.verdict import Assumption, OutputReport, Report, Verdict, worst
@@ -31,19 +33,22 @@ _BRIEF = 0.8  # CPU seconds to compare all outputs where everything is small
 _CONTROL = 1.0  # CPU seconds to see whether what is refuted at small sizes is equal at its own
 
 
-def part_checker(refine: Refine, effort: Effort | None = None, differing: Differing | None = None) -> CheckPart:
+def part_checker(
+    refine: Refine, effort: Effort | None = None, differing: Differing | None = None, align: Align | None = None
+) -> CheckPart:
     """A function that checks a part. ``refine`` gives the whole answer to a job, with the place of a difference and a
     counterexample; it is asked about parts of which something is not proved, on few ranks and at small sizes.
 
     To compare two large forms that differ can take very long, and it is the small form that shows why. So what is not
     proved there is not tried at full size before the small form was executed. ``differing`` gives the whole answer if
-    an execution at a job's own sizes shows a difference: of a part that is small that is asked first."""
+    an execution at a job's own sizes shows a difference: of a part that is small that is asked first. ``align`` says
+    where both programs seem to agree, so that a part whose ranks run different programs is proved from there on."""
     spent = effort if effort is not None else Effort()
 
     def check(part: Part) -> PartReport:
         try:
             with stopping(spent):
-                return _checked(part, refine, spent, differing)
+                return _checked(part, refine, spent, differing, align)
         except Stopped as stop:
             outputs = tuple(
                 OutputReport(name, Verdict.UNKNOWN, None, expected.text, str(stop))
@@ -54,8 +59,11 @@ def part_checker(refine: Refine, effort: Effort | None = None, differing: Differ
     return check
 
 
-def _checked(part: Part, refine: Refine, effort: Effort, differing: Differing | None) -> PartReport:
+def _checked(
+    part: Part, refine: Refine, effort: Effort, differing: Differing | None, align: Align | None
+) -> PartReport:
     job = part.job
+    several = align is not None and len(rank_classes(job.implementation, job.mesh)) > 1
     proof: Proof | None = None
     if differing is not None and _is_small(job, effort):
         proof = prove(job, Options(cut=False, effort=effort))
@@ -65,6 +73,11 @@ def _checked(part: Part, refine: Refine, effort: Effort, differing: Differing | 
         wrong = differing(proof)
         if wrong is not None and wrong.verdict is Verdict.REFUTED:
             return _wrong(part, wrong)
+        if align is not None and several:
+            found = _with_cuts(part, proof, align, effort)
+            if found is not None:
+                return found
+            several = False
     known, proof = _at_once(job, effort, proof)
     if len(known) == len(job.outputs):
         return _report(part, _ordered(job, known), _assumptions(part, proof))
@@ -72,6 +85,13 @@ def _checked(part: Part, refine: Refine, effort: Effort, differing: Differing | 
     text = ""
     for axes in _ways(job):
         small, text = _smaller(job, axes, effort)
+        if align is not None and several and small is not None and differing is not None:
+            several = False
+            wrong = differing(prove(small, Options(cut=False, effort=effort)))
+            if wrong is None or wrong.verdict is not Verdict.REFUTED:
+                whole = _with_cuts(part, proof, align, effort)
+                if whole is not None:
+                    return whole
         likely = list(job.outputs)
         if small is not None:
             likely = _likely(small, effort)
@@ -220,6 +240,25 @@ def _passed_on(part: Part, proof: Proof) -> tuple[Assumption, ...]:
                 doubtful.append(output.name)
     text = "what parts of the specification pass on is finite"
     return (Assumption("finite-joints", text, tuple(doubtful)),) if doubtful else ()
+
+
+def _with_cuts(part: Part, proof: Proof, align: Align, effort: Effort) -> PartReport | None:
+    """The report on a part that is proved where both programs go on from fresh tensors wherever they agree; ``None`` if
+    it is not. Ranks that run different programs each have forms of their own, which grow with all that comes before.
+    ``proof``: the one without cuts, for cuts forget that a tensor may be infinite."""
+    left, most = effort.left(), effort.bounds.part_seconds
+    try:
+        with stopping(Effort(effort.factor, seconds=most if left is None else min(left, most))):
+            cut = prove(part.job, Options(cut=True, align=align, effort=effort))
+            outputs = cut.check(infer=False)
+    except Stopped:
+        left = effort.left()
+        if left is not None and left <= 0:
+            raise
+        return None
+    if any(output.verdict is not Verdict.PROVED for output in outputs):
+        return None
+    return _report(part, outputs, (*cut.assumptions(), *_passed_on(part, proof)))
 
 
 def _with_effort(proof: Proof, known: Mapping[str, OutputReport], effort: Effort) -> dict[str, OutputReport]:

@@ -13,9 +13,9 @@ from itertools import pairwise
 from math import prod
 
 from tantamount.capture.inplace import overwritten_input
-from tantamount.ops.classes import rank_classes
 from tantamount.plan.finish import finish_joints
 from tantamount.plan.joints import Joint, differ, sent
+from tantamount.plan.late import late
 from tantamount.plan.parts import Held, Part, Plan, Runs
 
 __all__ = ["Joint", "joints_of"]
@@ -130,24 +130,19 @@ def _between(plan: Plan, first: Part, second: Part, count: int) -> Iterator[Join
 
 
 def _causes(plan: Plan) -> Iterator[Joint]:
-    """Joints for what goes forward and depends on what comes back: that must not be, or no schedule could carry it out.
-    A part whose ranks run different programs is not looked at so closely, for a collective of theirs may depend on
-    anything."""
+    """Joints for what goes forward and depends on what comes back: that must not be, or no schedule could carry it
+    out."""
     for part in plan.parts.values():
         gradients = [stream.backward for stream in part.after.values() if stream.backward is not None]
         if part.runs is not Runs.PASS or not gradients:
             continue
-        job = part.job
-        if len(rank_classes(job.implementation, job.mesh)) > 1:
-            problem = f"the ranks of {part.name} run programs of different structure"
-            yield Joint("", part.name, part.name, "", problem=problem, wrong=False)
-        late = {job.inputs[name].name for name in gradients}
-        sides = [(job.specification, set(gradients), {s.forward for s in part.after.values()})]
-        named = {job.outputs[s.forward].name for s in part.after.values()}
-        sides += [(graph, late, named) for graph in {id(g): g for g in job.implementation}.values()]
-        for graph, given, results in sides:
-            for output in graph.outputs:
-                found = given & graph.ancestors(output.node).keys() if output.name in results else ()
-                for name in found:
-                    problem = f"{output.name} of {part.name} goes forward, and depends on {name}, which comes back"
-                    yield Joint(output.name, part.name, part.name, "", problem=problem)
+        job, forward = part.job, [stream.forward for stream in part.after.values()]
+        ranks = list({id(graph): graph for graph in job.implementation}.values())
+        named = [job.inputs[name].name for name in gradients], [job.outputs[name].name for name in forward]
+        for graphs, given, results in (([job.specification], gradients, forward), (ranks, *named)):
+            for name in given:
+                for graph, waiting in zip(graphs, late(graphs, {name}), strict=True):
+                    for output in graph.outputs:
+                        if output.name in results and output.node in waiting:
+                            problem = f"{output.name} of {part.name} goes forward, and depends on {name}"
+                            yield Joint(output.name, part.name, part.name, "", problem=f"{problem}, which comes back")

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 
 from tantamount.calculus import forms, powers
 from tantamount.calculus.atoms import Store, ValueFacts
@@ -34,7 +35,7 @@ from tantamount.errors import Unsupported
 from tantamount.ir.graph import references
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
-from tantamount.ir.relation import Placement, Sign
+from tantamount.ir.relation import Placement, Shard, Sign
 from tantamount.ir.relation_types import local_box
 from tantamount.ir.types import Kind, Shape
 from tantamount.limits import Limits
@@ -107,6 +108,7 @@ class Cuts:
     store: Store
     job: Job
     specification: SpecificationRun
+    classes: Sequence[RankClass]
     aligned: Candidates
     definitions: dict[str, Form] = field(default_factory=dict[str, Form])  # of specification tensors that are cut
     proved: set[str] = field(default_factory=set[str])  # specification tensors with a counterpart
@@ -114,6 +116,8 @@ class Cuts:
     _expected: set[str] = field(default_factory=set[str])  # specification tensors that some tensor may be
     _come: set[str] = field(default_factory=set[str])  # those of them that one has been compared with
     _leaves: dict[Form, int] = field(default_factory=dict[Form, int])
+    _whole_of: dict[tuple[str, Shape], bool] = field(default_factory=dict[tuple[str, Shape], bool])
+    _uncut: dict[str, Form | None] = field(default_factory=dict[str, "Form | None"])
     _of_inputs: dict[int, set[str]] = field(default_factory=dict[int, set[str]])
 
     def of_class(self, ranks: RankClass, name: str, value: Tensor) -> Tensor:
@@ -137,6 +141,8 @@ class Cuts:
             wholes = [self._whole(name) for name in candidate.names]
             known = [whole for whole in wholes if whole is not None]
             if len(known) < len(wholes):
+                continue
+            if candidate.window is not None and not self._together(candidate.names[0], known[0].shape):
                 continue
             computed = [self._computed(whole, name) for whole, name in zip(known, candidate.names, strict=True)]
             wanted = self._held(computed, candidate, ranks)
@@ -162,6 +168,27 @@ class Cuts:
             if held is not None and same_type and equal(self.store, held, value.value, expand=False) is None:
                 found.append(candidate)
         return tuple(found)
+
+    def _together(self, name: str, shape: Shape) -> bool:
+        """True if the blocks that tensors of all ranks seem to be are, together, a whole specification tensor.
+
+        Of scores below a causal mask ranks of a ring compute some blocks, and nobody the others. What one rank made of
+        its blocks before one of them was compared is not what it would be of parts of a leaf."""
+        if (name, shape) not in self._whole_of:
+            leaders = {ranks.leader: ranks for ranks in self.classes}
+            mesh, sizes = self.job.mesh, dict[tuple[tuple[int, int], ...], int]()
+            for (leader, _), found in self.aligned.items():
+                for candidate in found:
+                    if name not in candidate.names:
+                        continue
+                    box = candidate.box(shape, mesh, leader)
+                    if box is not None:
+                        inside = leaders[leader].mesh.axes
+                        cut = (mesh.axes[axis] for axis, p in zip(mesh.names, candidate.placements, strict=True)
+                               if axis in inside and isinstance(p, Shard))  # fmt: skip
+                        sizes[box] = prod((*(high - low for low, high in box), *cut))
+            self._whole_of[name, shape] = sum(sizes.values()) >= prod(shape)
+        return self._whole_of[name, shape]
 
     def _is_far_ahead(self, name: str) -> bool:
         """True if computing a specification tensor now takes many others whose counterparts have not come yet: equal
@@ -240,7 +267,36 @@ class Cuts:
     def _computed(self, whole: Tensor, name: str) -> Form:
         """The form that was computed of a specification tensor, whether or not a leaf stands for it by now."""
         found = self.definitions.get(name)
+        if found is None and len(self.classes) > 1 and self._is_view_of_cuts(name):
+            found = self._of_computed(name)
         return whole.value if found is None else found
+
+    def _is_view_of_cuts(self, name: str) -> bool:
+        """True if a specification tensor is made of elements of one tensor for which a leaf stands."""
+        node = self.job.specification.by_name[name]
+        value = self.specification.values[name]
+        return (
+            node.op == "call" and len(references(node)) == 1 and isinstance(value, Tensor)
+            and _is_view(self.store, value.value) and (self._computed_name(references(node)[0]))
+        )  # fmt: skip
+
+    def _computed_name(self, name: str) -> bool:
+        return name in self.definitions or self._is_view_of_cuts(name)
+
+    def _of_computed(self, name: str) -> Form | None:
+        """The form of such a tensor with what was computed in place of the leaf. Classes of ranks come to their parts
+        one after the other, and in other views: what another one had cut by then, this one has computed."""
+        if name not in self._uncut:
+            (operand,) = references(self.job.specification.by_name[name])
+            before = self.specification.values[operand]
+            form = self.definitions.get(operand) or self._of_computed(operand)
+            if form is not None and isinstance(before, Tensor):
+                given = {operand: replace(before, value=form)}
+                result = self.specification.again(name, given)
+                self._uncut[name] = result.value if isinstance(result, Tensor) else None
+            else:
+                self._uncut[name] = None
+        return self._uncut[name]
 
     def _proved(self, names: Sequence[str], wanted: Form, found: Form) -> bool:
         """Products are multiplied out only if all that the tensor is computed from has been proved: behind a difference

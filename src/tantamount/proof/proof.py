@@ -183,7 +183,7 @@ def _prove(job: Job, how: Options, asked: Options | None = None, before: Proof |
     if same is None and how.align is not None and how.cut:
         aligned = how.align(store, job, inputs, classes, how.limits)
         how.lap("alignment")
-        cuts = Cuts(store, job, specification, aligned) if aligned else None
+        cuts = Cuts(store, job, specification, classes, aligned) if aligned else None
     if cuts is None:
         specification.finish(names)
     else:

@@ -51,6 +51,7 @@ class SpecificationRun:
     draws: dict[Law, list[Draw]] = field(default_factory=dict[Law, "list[Draw]"])
     random: tuple[str, ...] = ()
     demand: Callable[[str], None] = lambda _: None  # computes the value of a node that has not been computed yet
+    again: Callable[[str, Environment], Result] = lambda name, given: None  # the value of a node for other operands
     assume_indices: Callable[[], None] = lambda: None  # notes what is assumed of indices, ahead of their use
 
     def finish(self, names: Iterable[str]) -> None:

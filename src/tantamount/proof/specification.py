@@ -14,7 +14,7 @@ from tantamount.ir.job import Job
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.builder import Builder
 from tantamount.ops.calls import operator_of
-from tantamount.ops.execute import Result, check_types, run_node
+from tantamount.ops.execute import Environment, Result, check_types, run_node
 from tantamount.proof.draws import specification_draws
 from tantamount.proof.inputs import Inputs
 from tantamount.proof.nodes import constants_of, fail, unknown
@@ -107,7 +107,15 @@ def run_specification(
             except (Unsupported, _Missing):
                 continue
 
+    def again(name: str, given: Environment) -> Result:
+        node = graph.by_name[name]
+        try:
+            return run_node(graph, node, Builder(replace(symbolic, site=name), name), given, constant, None)
+        except Unsupported:
+            return None
+
     run.demand = demand
+    run.again = again
     run.random = tuple(graph.nodes[k].name for k in random)
     run.assume_indices = assume_indices
     for node in graph.nodes:

@@ -44,6 +44,7 @@ from tantamount.sizes.traced import Polynomial, Size, SizeFacts, plus, polynomia
 __all__ = ["Gathered", "Lifted", "Pins", "call_key", "constant_of_type", "gather", "groups_of", "lifted_expression"]
 
 _SHAPES = ("shape", "size")  # attributes that are sizes of what is made, and mark no place inside an operand
+_COUNTING = ("aten.arange.start", "aten.arange.start_step")  # from a first number on
 Pins = frozenset[tuple[str, str, int]]  # operator, attribute and value of integers that must stay
 
 
@@ -183,8 +184,20 @@ def _graph(out: Gathered, graph: Graph, groups: Mapping[str, int] | None, inputs
             builder = Builder(_Sizes(groups), node.name)
             result = run_node(graph, lifted, builder, environment, constant_of_type, groups)
             out.done[key] = _tied(result, out.facts)
+            _counted(out.facts, lifted, out.done[key])
         environment[node.name] = out.done[key]
     out.lifted[id(graph)] = Lifted(graph, tuple(nodes), environment)
+
+
+def _counted(facts: SizeFacts, node: Node, result: Result) -> None:
+    """Positions of a part of a sequence go on beginning where the parts before it end: where the numbers from n to m
+    begin at a multiple of how many they are, they go on doing so."""
+    if node.target not in _COUNTING or not isinstance(result, Tensor):
+        return
+    first, length = node.args[0] if node.args else None, result.shape[0]
+    if isinstance(first, Size) and int(length) and int(first) % int(length) == 0:
+        times = int(first) // int(length)
+        facts.add("==", plus(polynomial(first), polynomial(length), -times))
 
 
 def _lifted(out: Gathered, graph: Graph, node: Node, environment: Environment) -> Node:

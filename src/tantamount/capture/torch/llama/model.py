@@ -2,14 +2,12 @@
 
 Tensor parallelism is Megatron's: linear layers are cut by columns, then by rows; what enters the first is copied (its
 gradients are added up), what leaves the second is added up; with sequence parallelism it is gathered, and scattered.
-Embedding and head are cut along the vocabulary. With context parallelism a rank has a part of the sequence, and
-attention sees the keys of all.
+Embedding and head are cut along the vocabulary. With context parallelism a rank has a part of the sequence.
 """
 
 # pyright: basic
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,17 +15,17 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from tantamount.capture.torch.llama.context import attention
 from tantamount.capture.torch.llama.ranks import (
     Ranks,
     added,
+    dealt,
     entered,
-    exchanged,
-    gathered,
     left,
     total,
 )
 
-__all__ = ["Shape", "attention", "embedded", "layer", "loss", "normed", "rotary", "rotated"]
+__all__ = ["Shape", "embedded", "layer", "loss", "normed", "positioned", "rotary", "rotated"]
 
 EPSILON = 1e-5
 
@@ -71,48 +69,21 @@ def rotary(seq: int, size: int, theta: float, device: Any, first: int = 0) -> tu
     return angle.cos(), angle.sin()
 
 
+def positioned(seq: int, size: int, theta: float, device: Any, ranks: Ranks) -> tuple[torch.Tensor, torch.Tensor]:
+    """Cosines and sines of the ``seq`` positions that a rank has."""
+    rank, many = ranks.rank("cp"), ranks.size("cp")
+    if ranks.context == "zigzag" and many > 1:
+        chunk = seq // 2
+        front, back = (rotary(chunk, size, theta, device, k * chunk) for k in (rank, 2 * many - 1 - rank))
+        return torch.cat((front[0], back[0])), torch.cat((front[1], back[1]))
+    cos, sin = rotary(seq, size, theta, device, rank * seq)
+    return dealt(cos, 0, ranks), dealt(sin, 0, ranks)
+
+
 def rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
     """Pairs of channels turned by the angle of their position."""
     a, b = x.chunk(2, -1)
     return x * cos + torch.cat((-b, a), -1) * sin
-
-
-# ---------------------------------------------------------------------------------------------- attention
-def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, ranks: Ranks) -> torch.Tensor:
-    """Causal attention; all of (batch, heads, positions of this rank, size), the result with heads side by side.
-    Queries come in equal groups, one for every head of keys."""
-    group, many = ranks.group("cp"), ranks.size("cp")
-    if many > 1 and ranks.context == "ulysses":
-        q, k, v = (_to_heads(x, many, group) for x in (q, k, v))
-        mixed = _to_positions(_mixed(q, k, v, 0), many, group)
-    else:
-        first = ranks.rank("cp") * q.shape[2]
-        mixed = _mixed(q, gathered(k, 2, group), gathered(v, 2, group), first)
-    mixed = mixed.transpose(1, 2)
-    return mixed.reshape(mixed.shape[0], mixed.shape[1], -1)
-
-
-def _mixed(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, first: int) -> torch.Tensor:
-    """Attention of queries at the positions from ``first`` on to keys at those from 0 on."""
-    k, v = (t.repeat_interleave(q.shape[1] // k.shape[1], 1) for t in (k, v))
-    at = torch.arange(k.shape[2], device=q.device)
-    later = at[None, :] > (at if q.shape[2] == k.shape[2] else at[first : first + q.shape[2]])[:, None]
-    scores = (q @ k.transpose(2, 3) / math.sqrt(q.shape[-1])).masked_fill(later, float("-inf"))
-    return torch.softmax(scores, -1) @ v
-
-
-def _to_heads(x: torch.Tensor, many: int, group: Any) -> torch.Tensor:
-    """(batch, heads, positions of this rank, size) as (batch, heads of this rank, positions, size)."""
-    b, h, n, d = x.shape
-    sent = x.view(b, many, h // many, n, d).permute(1, 0, 2, 3, 4)
-    return exchanged(sent, group).permute(1, 2, 0, 3, 4).reshape(b, h // many, many * n, d)
-
-
-def _to_positions(x: torch.Tensor, many: int, group: Any) -> torch.Tensor:
-    """The inverse of :func:`_to_heads`."""
-    b, h, n, d = x.shape
-    sent = x.view(b, h, many, n // many, d).permute(2, 0, 1, 3, 4)
-    return exchanged(sent, group).permute(1, 0, 2, 3, 4).reshape(b, many * h, n // many, d)
 
 
 # ---------------------------------------------------------------------------------------------- pieces
@@ -121,7 +92,7 @@ def layer(x: torch.Tensor, w: Mapping[str, torch.Tensor], shape: Shape, ranks: R
     size, tp = shape.head, ranks.size("tp")
     y = entered(normed(x, w["norm1"]), ranks)
     batch, seq, _ = y.shape
-    cos, sin = rotary(seq, size, shape.theta, x.device, ranks.rank("cp") * seq)
+    cos, sin = positioned(seq, size, shape.theta, x.device, ranks)
     q = rotated(F.linear(y, w["q"]).view(batch, seq, shape.heads // tp, size).transpose(1, 2), cos, sin)
     k = rotated(F.linear(y, w["k"]).view(batch, seq, shape.kv_heads // tp, size).transpose(1, 2), cos, sin)
     v = F.linear(y, w["v"]).view(batch, seq, shape.kv_heads // tp, size).transpose(1, 2)

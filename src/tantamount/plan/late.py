@@ -1,0 +1,57 @@
+"""The tensors that depend on given inputs where ranks run different programs: within a program, and from rank to rank.
+
+A collective passes on what any of its members put in. Its calls are told apart by their number on a rank, groups by
+their names: calls of other groups of the same name count as one with them, which can only make more depend on an input.
+All messages of a group count as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from tantamount.ir.graph import Graph, Node, references
+from tantamount.ops.calls import operator_of
+
+__all__ = ["late"]
+
+_Call = tuple[object, int]  # a group, and the number of a call of it; -1 for all its messages
+
+
+def late(graphs: Sequence[Graph], inputs: Collection[str]) -> list[set[str]]:
+    """The names of the nodes of every graph that depend on inputs of these names, here or on another rank."""
+    passed = set[_Call]()
+    while True:
+        before = len(passed)
+        found = [_late(graph, inputs, passed) for graph in graphs]
+        if len(passed) == before:
+            return found
+
+
+def _late(graph: Graph, inputs: Collection[str], passed: set[_Call]) -> set[str]:
+    """The same of one graph, where what is ``passed`` on depends on them as well; calls that pass them on are added."""
+    found = set[str]()
+    counts: dict[object, int] = {}
+    for node in graph.nodes:
+        known = node.op == "input" and node.name in inputs
+        known = known or not found.isdisjoint(references(node))
+        call = _call(graph, node, counts)
+        if call is not None and known:
+            passed.add(call)
+        if known or call in passed:
+            found.add(node.name)
+    return found
+
+
+def _call(graph: Graph, node: Node, counts: dict[object, int]) -> _Call | None:
+    """What a node exchanges with other ranks, if it does; ``counts`` are the calls of every group so far."""
+    if node.op != "call" or node.target == "getitem":
+        return None
+    row = operator_of(graph, node)
+    if row.group_parameter is None:
+        return None
+    arguments = row.signature.bind_partial(*node.args, **node.kwargs).arguments
+    group = arguments.get(row.group_parameter)
+    if row.peer_parameter is not None:
+        return group, -1
+    counts[group] = counts.get(group, -1) + 1
+    return group, counts[group]
