@@ -52,6 +52,15 @@ _EAGER_SDPA = {
     "olmoe": _EXPERTS,
 }
 
+# attention written out against PyTorch's flex_attention: the same, but for those that transformers refuses there
+_REFUSED_BY_FLEX = ("stablelm", "gpt2", "falcon", "olmoe")
+_EAGER_FLEX = {kind: text for kind, text in _EAGER_SDPA.items() if kind not in _REFUSED_BY_FLEX} | {
+    "gemma2": f"{_HEAD},sliding_window=4,query_pre_attn_scalar={{head}}",
+    "gemma3_text": f"{_HEAD},sliding_window=4,query_pre_attn_scalar={{head}}",
+    "cohere2": f"{_PADDED},sliding_window=4",
+    "llama4_text": _HEAD,
+}
+
 
 def _base(theta: float) -> str:
     return f',rope_parameters={{{{"rope_type":"default","rope_theta":{theta}}}}}'
@@ -106,6 +115,10 @@ def rows(heads: list[int]) -> Iterator[Row]:
         for kind, settings in _EAGER_SDPA.items():
             text = settings.format(**sizes)
             yield Row(f"{kind} eager/sdpa {head}", f"hf:{kind},{text},attn=eager", f"hf:{kind},{text},attn=sdpa")
+        for kind, settings in _EAGER_FLEX.items():
+            text = settings.format(**sizes)
+            other = f"hf:{kind},{text},attn=flex_attention"
+            yield Row(f"{kind} eager/flex {head}", f"hf:{kind},{text},attn=eager", other)
         for kind, (one, name, other) in _LITGPT.items():
             second = f"litgpt:{name},{other.format(**sizes)}"
             yield Row(f"{kind} hf/litgpt {head}", f"hf:{kind},{one.format(**sizes)}", second)

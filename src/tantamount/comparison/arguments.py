@@ -18,7 +18,7 @@ from tantamount.comparison.models import (
 )
 from tantamount.comparison.programs import Pair, pair_of
 from tantamount.comparison.recorded_weights import has_weights, pair_with_weights
-from tantamount.comparison.relation_files import GivenRelations, lifted_relations, read_relations
+from tantamount.comparison.relation_files import GivenRelations, lifted_relations, read_relations, rests
 from tantamount.errors import UserError
 from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job
@@ -108,8 +108,10 @@ def _lifted(
             needed="one file, or files for smaller models of the same kind",
         )  # fmt: skip
     shapes: dict[str, Shape] = {name: tuple(shape) for name, shape in (checkpoint or {}).items()}
+    parameters = parameter_shapes(sides[0]), parameter_shapes(sides[1])
+    free = rests(several[0], parameters)
     for side in sides:
-        own = state_shapes(side)
+        own = {**state_shapes(side), **free}
         if not shapes and own.keys() >= several[0].checkpoint.keys():
             shapes = {name: own[name] for name in several[0].checkpoint}
     if not shapes:
@@ -117,7 +119,7 @@ def _lifted(
             "compare-checkpoint", place="compare", found="no model whose state dict the checkpoint is",
             needed="the names and shapes of the checkpoint's tensors: checkpoint={name: shape}",
         )  # fmt: skip
-    return lifted_relations(several, shapes, sides=(parameter_shapes(sides[0]), parameter_shapes(sides[1])))
+    return lifted_relations(several, shapes, sides=parameters)
 
 
 def _as_given(

@@ -205,7 +205,8 @@ def models_of(
     sides: list[Side] = []
     for name, model, load, given in zip(("first", "second"), models, loaders, each, strict=True):
         parameters, buffers = state_names(model)
-        sources = sources_of(loads(loader_of(model, load, name), shapes))
+        taken = [source.rest for side in sides for source in side.sources.values()]
+        sources = sources_of(loads(loader_of(model, load, name), shapes), taken)
         absent = frozenset(name for name, source in sources.items() if source.absent)
         program = with_tables(captured(model, *call_of(given)), model, buffers & absent)
         wanted = {node.name for node in program.graph.inputs}

@@ -22,9 +22,20 @@ from tantamount.capture.fields import Place, nearest, shown
 from tantamount.capture.files import read_text
 from tantamount.correspond.index_maps import numbered, shape_of
 from tantamount.correspond.lifting import LEAST, Sample, lifted
-from tantamount.correspond.numbering import Source
+from tantamount.correspond.numbering import Source, parameter_of_rest
 from tantamount.errors import UserError
-from tantamount.ir.relation import Arranged, Concat, Expression, Permute, RankTensor, Reshape, Slice, Sum, unresolved
+from tantamount.ir.relation import (
+    Arranged,
+    Concat,
+    Expression,
+    Permute,
+    RankTensor,
+    Reshape,
+    Slice,
+    Sum,
+    rank_tensors,
+    unresolved,
+)  # fmt: skip
 from tantamount.ir.relation_text import parse_relation
 from tantamount.ir.relation_types import RelationProblem, resolve
 from tantamount.ir.types import DType, Shape, TensorType
@@ -40,6 +51,7 @@ __all__ = [
     "document_of_sources",
     "lifted_relations",
     "read_relations",
+    "rests",
     "save_relations",
 ]
 
@@ -101,6 +113,17 @@ def lifted_relations(given: Sequence[GivenRelations], shapes: Mapping[str, Shape
         sources.append(found)
     path = ", ".join(one.path for one in given)
     return GivenRelations(path, dict(shapes), sources[0], sources[1])
+
+
+def rests(given: GivenRelations, sides: Sides) -> dict[str, Shape]:
+    """The shapes of the tensors that hold what nothing is loaded into: those of the parameters that they are in."""
+    found: dict[str, Shape] = {}
+    for sources, parameters in zip((given.first, given.second), sides, strict=True):
+        for parameter, source in sources.items():
+            names = () if source.expression is None else rank_tensors(source.expression)
+            of_it = [tensor.name for tensor in names if parameter_of_rest(tensor.name or "") == parameter]
+            found |= {name: parameters[parameter] for name in of_it if name and parameter in parameters}
+    return found
 
 
 # ------------------------------------------------------------------------------------------------ writing

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import prod
 
 from tantamount.ir.relation import Concat, Expression, Permute, RankTensor, Reshape, Slice, rank_tensors
 from tantamount.ir.types import Shape
@@ -44,8 +43,8 @@ def lifted(samples: Sequence[Sample], shape: Shape, shapes: Mapping[str, Shape])
     return _Lift(known, wanted).expression([sample.expression for sample in samples])
 
 
-def _sizes(sample: Sample) -> tuple[int, ...]:
-    return (prod(sample.shape), *(prod(sample.shapes[t.name or ""]) for t in rank_tensors(sample.expression)))
+def _sizes(sample: Sample) -> tuple[Shape, ...]:
+    return (sample.shape, *(sample.shapes[tensor.name or ""] for tensor in rank_tensors(sample.expression)))
 
 
 def _numbers(shape: Shape, shapes: Mapping[str, Shape], names: Sequence[str]) -> list[int]:

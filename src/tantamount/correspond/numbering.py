@@ -11,7 +11,7 @@ part.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -23,7 +23,9 @@ from tantamount.correspond.index_maps import Numbers, Whole, expression_of, numb
 from tantamount.ir.relation import Expression
 from tantamount.ir.types import Shape
 
-__all__ = ["Floats", "Loader", "Loads", "RUNS", "Source", "loads", "source_of", "sources_of"]
+__all__ = ["Floats", "Loader", "Loads", "RUNS", "Source", "loads", "parameter_of_rest", "source_of", "sources_of"]
+
+_BEFORE = " before loading"
 
 Floats = NDArray[np.float64]
 Loader = Callable[[Mapping[str, Floats]], Mapping[str, Floats]]
@@ -87,13 +89,15 @@ def loads(loader: Loader, shapes: Mapping[str, Shape], seed: int = 0) -> Loads:
     )
 
 
-def sources_of(found: Loads) -> dict[str, Source]:
-    """The source of every parameter that the loader's model has."""
-    return {name: source_of(found, name) for name in found.zeros}
+def sources_of(found: Loads, taken: Iterable[str] = ()) -> dict[str, Source]:
+    """The source of every parameter that the loader's model has; tensors that nothing is loaded into have none of the
+    names ``taken``: those of another model may hold other numbers."""
+    names = frozenset(taken)
+    return {name: source_of(found, name, names) for name in found.zeros}
 
 
-def source_of(found: Loads, name: str) -> Source:
-    """The source of one parameter."""
+def source_of(found: Loads, name: str, taken: frozenset[str] = frozenset()) -> Source:
+    """The source of one parameter; ``taken`` as in :func:`sources_of`."""
     shift = found.zeros[name]
     factor = found.ones[name] - shift
     values = [run[name] for run in found.runs]
@@ -123,12 +127,17 @@ def source_of(found: Loads, name: str) -> Source:
     if ways != (1, 1) or (missing and (a, b) != (1, 0)):
         problem = unsaid or "its elements are different multiples of elements of the checkpoint"
         return Source(None, problem=problem, sources=index)
-    rest = _free(f"{name} before loading", found) if missing else ""
+    rest = _free(name + _BEFORE, taken.union(whole.name for whole in found.wholes)) if missing else ""
     expression = _expression(index, found.wholes, rest)
     if expression is None:
         problem = unsaid or "its elements are those of the checkpoint in an order without a pattern"
         return Source(None, a, b, problem, sources=index)
     return Source(expression, a, b, unsaid, rest=rest, sources=index)
+
+
+def parameter_of_rest(name: str) -> str:
+    """The parameter that a tensor, by its name, is the rest of, which nothing is loaded into; empty if of none."""
+    return name.rstrip("'").removesuffix(_BEFORE) if name.rstrip("'").endswith(_BEFORE) else ""
 
 
 def _expression(index: Numbers, wholes: Sequence[Whole], rest: str) -> Expression | None:
@@ -140,9 +149,8 @@ def _expression(index: Numbers, wholes: Sequence[Whole], rest: str) -> Expressio
     return expression_of(np.where(index < 0, places, index), (*wholes, own))
 
 
-def _free(name: str, found: Loads) -> str:
-    """A name like this one that no tensor of the checkpoint has."""
-    taken = {whole.name for whole in found.wholes}
+def _free(name: str, taken: Container[str]) -> str:
+    """A name like this one that is not taken."""
     while name in taken:
         name += "'"
     return name

@@ -57,7 +57,9 @@ def assumed_from_start(job: Job) -> tuple[str, ...]:
 def _given(graph: Graph, name: str) -> str | None:
     """The input whose elements a tensor has; ``None`` if there is none, or another program computes it."""
     while True:
-        node = graph.by_name[name]
+        node = graph.by_name.get(name)
+        if node is None:  # a reader's, which types nodes before their graph has them
+            return None
         if node.type is not None and node.type.dtype not in _INTEGERS:
             return None
         if node.op == "input":

@@ -63,6 +63,13 @@ def test_shapes_are_followed_while_reading(tmp_path: Path) -> None:
     assert (value(tmp_path, model(nodes, [X], ["y"], given), x=x) == x.reshape(3, 2)).all()
 
 
+def test_rows_of_a_recorded_table(tmp_path: Path) -> None:
+    table = np.arange(6.0).reshape(3, 2)
+    places = np.array([2, 0])
+    data = model([node("Gather", ["w", "k"], ["y"], axis=0)], [("k", [2], "int64")], ["y"], [tensor("w", table)])
+    assert (value(tmp_path, data, k=places) == table[places]).all()
+
+
 @pytest.mark.parametrize(
     ("dtype", "listed"),
     [*((kind, False) for kind in ("float32", "float16", "int64", "int32", "int8", "bool")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -252,3 +253,27 @@ def test_what_is_equal_over_the_reals_and_far_apart_is_said() -> None:
     assert rounded.proved
     assert any(note.startswith("far apart in their own dtypes") for note in rounded.notes)
     assert not any("far apart" in note for note in tt.compare(Plain(), Plain(), **x).notes)
+
+
+class Padded(torch.nn.Module):
+    """A table of six rows. ``seen``: how many of them are used."""
+
+    def __init__(self, seen: int) -> None:
+        super().__init__()
+        self.seen, self.rows = seen, torch.nn.Parameter(torch.randn(6, 3))
+
+    def forward(self, x: Any) -> Any:
+        return (x @ self.rows.t())[:, : self.seen]
+
+
+@pytest.mark.parametrize(("seen", "verdict"), [(4, tt.Verdict.PROVED), (5, tt.Verdict.REFUTED)])
+def test_what_nothing_is_loaded_into_is_another_in_each_model(seen: int, verdict: tt.Verdict, tmp_path: Path) -> None:
+    """Parameters of one name, filled in part: what the rest holds was taken to be the same."""
+
+    def fill(model: Any, tensors: dict[str, Any]) -> None:
+        model.rows[:4] = tensors["rows"]
+
+    path, sides, x = tmp_path / "relations.toml", (Padded(seen), Padded(seen)), torch.randn(2, 3)
+    how = {"loaders": (fill, fill), "checkpoint": {"rows": (4, 3)}, "save_relations": path}
+    assert tt.compare(*sides, inputs=(x,), **how).verdict is verdict
+    assert tt.compare(*sides, inputs=(x,), relations=path).verdict is verdict

@@ -111,6 +111,65 @@ def test_relations_of_three_small_sizes_hold_at_a_large_one(tmp_path: Path) -> N
         tt.compare(*large, inputs=(x,), relations=files)
 
 
+class Padded(torch.nn.Module):
+    """A table of rows, with room for two rows more than there are."""
+
+    def __init__(self, width: int, device: str = "cpu") -> None:
+        super().__init__()
+        self.rows = torch.nn.Parameter(torch.zeros(6, width, device=device))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (x @ self.rows.t())[:, :4]
+
+
+class Bare(Padded):
+    def __init__(self, width: int, device: str = "cpu") -> None:
+        super().__init__(width, device)
+        self.rows = torch.nn.Parameter(torch.zeros(4, width, device=device))
+
+
+def fill_padded(model: torch.nn.Module, tensors: dict[str, torch.Tensor]) -> None:
+    model.get_parameter("rows")[:4] = tensors["rows"]
+
+
+def test_what_nothing_is_loaded_into_at_another_size(tmp_path: Path) -> None:
+    files = [tmp_path / f"{width}.toml" for width in (3, 4, 5)]
+    for file, width in zip(files, (3, 4, 5), strict=True):
+        sides, x = (Bare(width), Padded(width)), torch.zeros(2, width)
+        assert tt.compare(*sides, inputs=(x,), loaders=(None, fill_padded), save_relations=file).proved
+    large = Bare(512, "meta"), Padded(512, "meta")
+    assert tt.compare(*large, inputs=(torch.zeros(2, 512),), relations=files).proved
+
+
+class Scaled(torch.nn.Module):
+    """A matrix between two tables of numbers."""
+
+    def __init__(self, device: str, last: float = 3.0) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(3, 3, device=device))
+        self.register_buffer("table", torch.tensor([1.0, 2.0, last]), persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (self.table * x @ self.weight) * self.table
+
+
+def test_weights_without_numbers_beside_tables_with_them(tmp_path: Path) -> None:
+    x = torch.zeros(2, 3)
+    filled, empty = (tt.capture(Scaled(device), (x,)) for device in ("cpu", "meta"))
+    assert [node.target for node in filled.graph.nodes] == [node.target for node in empty.graph.nodes]
+    source = """
+format = 'relations/1'
+checkpoint = { weight = [3, 3] }
+first = { weight = 'rank(0, "weight")' }
+second = { weight = 'rank(0, "weight")' }
+"""
+    for last, verdict in ((3.0, tt.Verdict.PROVED), (4.0, tt.Verdict.REFUTED)):
+        path = tmp_path / "relations.toml"
+        path.write_text(source)
+        report = tt.compare(Scaled("meta"), Scaled("meta", last), inputs=(x,), relations=path)
+        assert report.verdict is verdict
+
+
 def test_relations_of_programs_are_saved_and_given(tmp_path: Path) -> None:
     path, x = tmp_path / "r.toml", torch.zeros(2, 3)
     programs = [tt.capture(f, (x, torch.zeros(2, 3))) for f in (lambda a, b: a - b, lambda c, d: c - d)]

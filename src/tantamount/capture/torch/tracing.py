@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
-from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensorMode
+from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensor, FakeTensorMode
 from torch.fx import traceback
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -98,13 +98,18 @@ def trace(
     environment = None if sizes is None else sizes.environment
     gradients = [local_part(gradient) for _, gradient in program.gradients]
 
+    device = _device_of([x for x, _ in locals_])
+    without_numbers = {n: x.detach() for n, (x, _) in zip(names, locals_, strict=True) if x.device.type == "meta"}
+
     def new_fakes(fake_mode: FakeTensorMode) -> list[Tensor]:
-        fakes = [
-            fake_mode.from_tensor(x.detach(), static_shapes=True)
-            if sizes is None
-            else sizes.fake(fake_mode, n, x.detach())
-            for n, (x, _) in zip(names, locals_, strict=True)
-        ]
+        def fake(name: str, tensor: Tensor) -> Tensor:
+            if sizes is not None:
+                return sizes.fake(fake_mode, name, tensor.detach())
+            if device is not None and name in without_numbers:  # what a program has once its weights are loaded
+                return FakeTensor(fake_mode, without_numbers[name], device)
+            return fake_mode.from_tensor(tensor.detach(), static_shapes=True)
+
+        fakes = [fake(n, x) for n, (x, _) in zip(names, locals_, strict=True)]
         fakes += [fake_mode.from_tensor(x.detach(), static_shapes=True) for x, _ in gradients]
         return fakes if sizes is None else fakes + sizes.carriers(fake_mode)
 
@@ -156,6 +161,12 @@ def trace(
         )  # fmt: skip
     aliases = {entry.name: entry.aliases for entry in state.entries if entry.aliases}
     return Traced(second, inputs, outputs, aliases, values, sizes)
+
+
+def _device_of(tensors: Sequence[Tensor]) -> torch.device | None:
+    """The one device on which some tensors have numbers; ``None`` where there are several, or none."""
+    devices = {tensor.device for tensor in tensors if tensor.device.type != "meta"}
+    return devices.pop() if len(devices) == 1 else None
 
 
 def _replay(module: fx.GraphModule) -> Callable[..., Any]:
