@@ -264,12 +264,14 @@ class Draft:
         node = Node(f"n{len(self.nodes)}", "call", target, args, kwargs)
         interpretation, policy = self.interpretation, self.policy
         flags, wraps = len(interpretation.flags), interpretation.wraps
-        operands = [self.values[name].dtype for name in _names((*args, *kwargs.values())) if name in self.values]
+        names = _names((*args, *kwargs.values()))
+        operands = [self.values[name].dtype for name in names if name in self.values]
         operands += [item for item in kwargs.values() if isinstance(item, DType)]
         if not policy.has(target, operands):
             return None
         try:
-            result = interpretation.step(self.stub, node, {**self.values, **self.tuples})
+            given = {name: self.values[name] if name in self.values else self.tuples[name] for name in names}
+            result = interpretation.step(self.stub, node, given)
         except TantamountError:
             return None
         tensors = result if isinstance(result, tuple) else (result,)
@@ -301,7 +303,7 @@ class Draft:
             self.nodes.append(Node(node.name, "call", target, args, kwargs, result.type))
         if axis is not None:
             self.along[node.name] = axis
-        self.used.update(_names((*args, *kwargs.values())))
+        self.used.update(names)
         return node.name
 
     def item(self, name: str, k: int) -> str:

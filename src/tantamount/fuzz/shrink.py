@@ -91,6 +91,8 @@ def shrink(failure: Failure, compiler: Compiler, most: int = 60, policy: Policy 
         return _retyped(failure, allowed)
 
     steps = (_fewer_outputs, _cut, _bypassed, retyped, _smaller, _plainer)
+    for program in _exposed(failure):
+        best = still(program) or best
     changed = True
     while changed and spent < most:
         changed = False
@@ -111,6 +113,17 @@ def _with_inputs(graph: Graph, inputs: Mapping[str, Array]) -> Program:
     """The program without what no output needs."""
     small = pruned(graph)
     return small, {node.name: inputs[node.name] for node in small.inputs}
+
+
+def _exposed(failure: Failure) -> Iterator[Program]:
+    """All that the wrong output is computed of as outputs, in order: the first that is wrong then is where it begins,
+    if it is wrong still."""
+    graph = failure.form.graph
+    if failure.kind == "wrong" and graph.outputs:
+        small, inputs = _with_inputs(replace(graph, outputs=(graph.outputs[failure.output],)), failure.form.inputs)
+        names = [node.name for node in _calls(small)]
+        if len(names) > 1:
+            yield replace(small, outputs=tuple(Output(name, name) for name in names)), inputs
 
 
 def _fewer_outputs(failure: Failure) -> Iterator[Program]:
@@ -219,8 +232,11 @@ def _resized(failure: Failure, size: int, smaller: int) -> Program | None:
 
 
 def _retyped(failure: Failure, allowed: Sequence[DType]) -> Iterator[Program]:
-    """Each element type replaced by a plainer one, wherever it occurs."""
+    """Each element type replaced by a plainer one, wherever it occurs; not where something is rounded, which each type
+    does in its own way."""
     graph = failure.form.graph
+    if any(x.value.error for x in failure.form.expected):
+        return
     types = [node.type.dtype for node in graph.nodes if node.type is not None]
     for old in dict.fromkeys(types):
         for new in _PLAINEST[: _PLAINEST.index(old)] if old in _PLAINEST else ():

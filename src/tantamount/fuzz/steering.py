@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from heapq import nsmallest
 from random import Random
 from typing import Any
@@ -100,6 +101,7 @@ def pairs(graph: Graph) -> set[Pair]:
     return {(maker, target, dtype) for makers, target, dtype, _ in _makers(graph) for maker in makers}
 
 
+@cache
 def _module(target: str) -> str:
     """The last word of the module of an operator's sampler."""
     return SAMPLERS[target].draw.__module__.rpartition(".")[2]

@@ -152,6 +152,18 @@ def test_a_failure_stays_as_it_is_when_nothing_may_be_tried() -> None:
     assert shrink(failure, compiler, most=0).failure is failure
 
 
+def test_where_a_result_begins_to_be_wrong_is_found_at_once() -> None:
+    lines = "\n".join(f"v{k + 1} = aten.add.Tensor(v{k}, {k})" for k in range(20))
+    text = f"x: float32[3, 5]\nv0 = aten.sum.dim_IntList(x, [1], False)\n{lines}\n-> v20"
+    form = form_of(typed_graph(text), {"x": np.ones((3, 5), np.float32)})
+    assert form is not None
+    compiler = Planted([TAIL])
+    failure = compare(PLANTED, form, compiler.run(form.graph, form.inputs))
+    assert failure is not None
+    small = shrink(failure, compiler, most=4)
+    assert signature(small.failure) == "planted wrong all sum:float32"
+
+
 def test_a_failure_has_the_plainest_type_that_fails() -> None:
     def ones(node: Node, xs: list[Any], right: Any) -> Any:
         return right * 0 + 1 if node.target == "aten.relu.default" and right.dtype.itemsize > 2 else None
