@@ -77,10 +77,8 @@ def find_mismatch(
             parted = found
             break
         said = tell(found)
-        if found.repaired:
-            repair, told = found, said if found.right else replace(said, hint=NO_HINT)
-        elif said.sure and said.kind in _ONCE_MORE:
-            repair, told = found, replace(said, hint=NO_HINT)  # nothing was made right: no hint
+        if found.repaired or (said.sure and said.kind in _ONCE_MORE):
+            repair, told = found, said if found.right else replace(said, hint=NO_HINT)  # all is made right, or no hint
         if told is not None and told.sure:
             break
     alone = proves is None

@@ -238,7 +238,13 @@ def _around(
         for _ in range(reach):
             edge = {other for one in edge for other in edges.get(one, ())}
             around |= edge
-    return frozenset(around)
+    apart, pending = set[Place](), list(best.edit.places)
+    while pending:  # what corresponds to nothing above it may be the cause, however far
+        place = pending.pop()
+        if place not in apart:
+            apart.add(place)
+            pending += [one for one in replay.operands.get(place, ()) if start.matches.aligned(one) is None]
+    return frozenset(around | apart)
 
 
 def _passes(start: Start, near: frozenset[Place] | None) -> Iterator[Pass]:
