@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tantamount.diagnosis.hints import Hint, proved_with
-from tantamount.diagnosis.kinds import account
+from tantamount.diagnosis.naming import Account
 from tantamount.diagnosis.search import Repair
 from tantamount.proof import Proof
 
@@ -16,16 +16,21 @@ class Followed:
     """The hints that were followed so far, and whether the job is proved with each: that is asked once."""
 
     def __init__(
-        self, proof: Proof, seconds: float, refuted: Sequence[str], proves: Callable[[Hint], bool] | None
+        self,
+        proof: Proof,
+        seconds: float,
+        refuted: Sequence[str],
+        tell: Callable[[Repair], Account],
+        proves: Callable[[Hint], bool] | None,
     ) -> None:
-        self.proof, self.seconds, self.refuted, self.of_whole = proof, seconds, refuted, proves
+        self.proof, self.seconds, self.refuted, self.tell, self.of_whole = proof, seconds, refuted, tell, proves
         self.known: dict[object, bool] = {}
 
     def of_all(self, repair: Repair) -> bool:
         """True if the job is proved with the hint of a change, all that is refuted of it."""
         if repair.of_input:  # the relation is another one, perhaps
             return False
-        told = account(repair.matches, repair.edit, repair.c, self.proof.job)
+        told = self.tell(repair)
         if not (told.sure and told.hint) or told.hint.proved:
             return False
         return set(self._touched(repair, told.hint)) >= set(self.refuted) and self.proves(repair, told.hint)

@@ -67,16 +67,18 @@ def find_mismatch(
     repair: Repair | None = None
     told: Account | None = None
     parted: Parted | None = None
-    followed = Followed(proof, proof.options.effort.bounds.repair_seconds + max(seconds, 0.0), refuted, proves)
+
+    def tell(one: Repair) -> Account:
+        return account(one.matches, one.edit, one.c, proof.job)
+
+    followed = Followed(proof, proof.options.effort.bounds.repair_seconds + max(seconds, 0.0), refuted, tell, proves)
     for found in find_repairs(plan, refuted, seconds, followed.of_all) if plan is not None and refuted else ():
         if isinstance(found, Parted):
             parted = found
             break
-        said = account(found.matches, found.edit, found.c, proof.job)
-        if found.repaired:
-            repair, told = found, said if found.right else replace(said, hint=NO_HINT)
-        elif said.sure and said.kind in _ONCE_MORE:
-            repair, told = found, replace(said, hint=NO_HINT)  # nothing was made right: no hint
+        said = tell(found)
+        if found.repaired or (said.sure and said.kind in _ONCE_MORE):
+            repair, told = found, said if found.right else replace(said, hint=NO_HINT)  # all is made right, or no hint
         if told is not None and told.sure:
             break
     alone = proves is None

@@ -1,7 +1,7 @@
 """The gain of a change nearby: tensors of the specification that the implementation lacked, and has a few nodes below.
 
-Changes of the same places are computed at once, and all that is computed again is compared at once: most of the time of
-small programs goes into calling operators.
+Changes are computed together, and all that is computed again is compared at once: most of the time of small programs
+goes into calling operators.
 """
 
 from __future__ import annotations
@@ -16,25 +16,13 @@ from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import Part, ValueMatches
 from tantamount.semantics.reference import Array
 
-__all__ = ["alike", "gains"]
+__all__ = ["gains"]
 
 _NEAR = 48  # places of every rank below a change that say whether it helps; the outputs say it anyway
-_TOGETHER = 16  # changes that are computed as one
-
-
-def alike(edits: Sequence[Edit]) -> list[list[int]]:
-    """The numbers of changes in groups of one kind that change the same places, in their order."""
-    found: dict[object, list[list[int]]] = {}
-    for k, edit in enumerate(edits):
-        groups = found.setdefault((edit.kind, edit.places, edit.replaces, tuple(edit.changes)), [[]])
-        if len(groups[-1]) == _TOGETHER:
-            groups.append([])
-        groups[-1].append(k)
-    return sorted(group for groups in found.values() for group in groups)
 
 
 def gains(matches: ValueMatches, ends: Set[Place], edits: Sequence[Edit]) -> list[int]:
-    """For each of several changes of the same places the number of tensors of the specification, or parts of them, that
+    """For each of several changes the number of tensors of the specification, or parts of them, that
     the implementation lacked and has below it, less the number of places that correspond to something only without the
     change. ``ends``: wrong outputs."""
     near = matches.replay.nearby_of_all([edit.changes for edit in edits], _NEAR)

@@ -6,7 +6,7 @@ own, whose inputs are the values of the first execution.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import ChainMap, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -58,7 +58,11 @@ class Replay:
         postbox = Postbox(self.job.mesh)
         alike = plan.together and not any(_sends(graph) for graph in graphs)
         inputs = [input_tensors(graph, values) for graph, values in zip(graphs, on.ranks, strict=True)]
-        together = run_stacked(graphs, self.job.mesh, inputs, seed=seed, constants=on.constants) if alike else None
+        together = (
+            run_stacked(graphs, self.job.mesh, inputs, seed=seed, constants=on.constants, masks=on.masks)
+            if alike
+            else None
+        )
         if together is not None:
             self.environments = together.environments
         else:
@@ -234,6 +238,10 @@ class Replay:
         Raises :class:`tantamount.errors.TantamountError` where the rest cannot be computed from them."""
         other = instead or {}
         environments = self._changed(changes or {}, other, outputs) if changes or other else self.environments
+        return self._differing(outputs, environments)
+
+    def _differing(self, outputs: Sequence[str], environments: Sequence[Mapping[str, Result]]) -> Mapping[str, int]:
+        """The number of wrong elements of outputs."""
         return {
             name: sum(differing(pair.wanted, pair.found) for pair in self._sides(name, environments))
             for name in outputs
@@ -251,7 +259,7 @@ class Replay:
                 most = max(most, float(difference.max(initial=0.0) / largest) if largest else inf)
         return most
 
-    def _sides(self, name: str, environments: Sequence[Environment]) -> list[Comparison]:
+    def _sides(self, name: str, environments: Sequence[Mapping[str, Result]]) -> list[Comparison]:
         """The arrays that must be equal of an output. Raises :class:`tantamount.errors.TantamountError`."""
         whole = self.wanted(self.job.specification.output_nodes[name])
         if whole is None:
@@ -279,35 +287,62 @@ class Replay:
         return _tensors(environments, near)
 
     def nearby_of_all(self, changes: Sequence[Changes], nodes: int) -> list[Mapping[Place, Tensor] | None]:
-        """:meth:`nearby` of several changes of the same places, computed as one: each is a coordinate of one more axis
-        of the mesh, which no collective knows."""
-        near = self._near(changes[0], nodes * len(self.job.implementation))
-        together = None
-        if len(changes) > 1 and len({tuple(value.shape for value in one.values()) for one in changes}) == 1:
-            together = self._computed_together(changes, near)
+        """:meth:`nearby` of several changes, computed as one where they can be."""
+        near = [self._near(one, nodes * len(self.job.implementation)) for one in changes]
+        together = self._computed_together(changes, set[Place]().union(*near))
         if together is None:
             return [self.nearby(one, nodes) for one in changes]
-        return [_tensors(environments, near) for environments in together]
+        return [_tensors(environments, below) for environments, below in zip(together, near, strict=True)]
+
+    def wrong_of_all(self, outputs: Sequence[str], changes: Sequence[Changes]) -> list[Mapping[str, int] | None]:
+        """:meth:`wrong` of several changes, computed as one where they can be; ``None`` where it raises."""
+        needed = self._needed(tuple(outputs))
+        together = self._computed_together(changes, self.below(place for one in changes for place in one) & needed)
+        found: list[Mapping[str, int] | None] = []
+        for k, one in enumerate(changes):
+            try:
+                if together is None:
+                    found.append(self.wrong(outputs, one))
+                    continue
+                environments = [ChainMap(new, old) for new, old in zip(together[k], self.environments, strict=True)]
+                found.append(self._differing(outputs, environments))
+            except TantamountError:
+                found.append(None)
+        return found
 
     def _computed_together(self, changes: Sequence[Changes], below: set[Place]) -> list[list[Environment]] | None:
-        """The values of :meth:`_computed` for each of several changes; ``None`` where they are not computed as one."""
-        mesh = self.job.mesh
+        """The values of places below one of several changes, with each of them: each change is a coordinate of one more
+        axis of the mesh, which no collective knows. ``None`` where they are not computed as one."""
+        if len(changes) < 2 or self.messages.together:
+            return None
+        mesh, ranks = self.job.mesh, len(self.job.implementation)
         axis = f"changes of {' '.join(mesh.names)}"  # no name of theirs
         many = replace(mesh, axes={axis: len(changes), **mesh.axes})
+        below = _closure(below, self.partners)
         try:
-            graphs, inputs = self._cut_out(changes[0], below, {})
-            given_ = [[{**one, **self._typed(rank, change)} for rank, one in enumerate(inputs)] for change in changes]
+            graphs, inputs = self._cut_out({}, below, {})
+            typed_ = [self._typed(rank, change) for change in changes for rank in range(ranks)]
+            given_ = [
+                {**inputs[k % ranks], **{n: x for n, x in one.items() if n in inputs[k % ranks]}}
+                for k, one in enumerate(typed_)
+            ]
+            instead = {(k, n): np.asarray(x.value) for k, one in enumerate(typed_) for n, x in one.items()
+                       if n not in inputs[k % ranks]}  # fmt: skip
             with np.errstate(all="ignore"):
                 found = run_stacked(
-                    [*graphs] * len(changes), many, [one for some in given_ for one in some], seed=self.seed,
-                    constants=self.given.constants,
+                    [*graphs] * len(changes), many, given_, seed=self.seed, constants=self.given.constants,
+                    masks=lambda rank: self.given.masks(rank % ranks), instead=instead,
                 )  # fmt: skip
         except (TantamountError, ValueError, IndexError):  # of one of them: each says so itself
             return None
         if found is None:
             return None
-        ranks = len(graphs)
-        self._count(found.environments)
+        for new in found.environments[:ranks]:
+            self.effort += sum(
+                1 + len(changes) * prod(value.shape) // _ELEMENTS for value in new.values() if isinstance(value, Tensor)
+            )
+        for new, one in zip(found.environments, typed_, strict=True):
+            new.update(one)
         return [found.environments[k * ranks : (k + 1) * ranks] for k in range(len(changes))]
 
     def _typed(self, rank: int, changes: Changes) -> dict[str, Tensor]:
@@ -405,7 +440,10 @@ class Replay:
             environments = self._run(graphs, inputs, self.environments)
         except (ValueError, IndexError) as problem:  # NumPy on values that were never meant to meet
             raise Unsupported(str(problem)) from None
-        self._count(environments)
+        for new in environments:
+            self.effort += sum(
+                1 + prod(value.shape) // _ELEMENTS for value in new.values() if isinstance(value, Tensor)
+            )
         return environments
 
     def _cut_out(
@@ -434,13 +472,6 @@ class Replay:
             graphs.append(known[key])
             inputs.append(given_)
         return graphs, inputs
-
-    def _count(self, environments: Iterable[Environment]) -> None:
-        """Count what was computed again as effort."""
-        for new in environments:
-            self.effort += sum(
-                1 + prod(value.shape) // _ELEMENTS for value in new.values() if isinstance(value, Tensor)
-            )
 
 
 def _tensors(environments: Sequence[Environment], places: Iterable[Place]) -> Mapping[Place, Tensor]:

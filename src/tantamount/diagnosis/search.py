@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import TypeVar
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from tantamount.diagnosis.classes import Class
 from tantamount.diagnosis.edits import Edit, EditKind, replacements
 from tantamount.diagnosis.kinds import GOOD, again, edits_of, moves, weight
 from tantamount.diagnosis.locate import reads
-from tantamount.diagnosis.nearby import alike, gains
+from tantamount.diagnosis.nearby import gains
 from tantamount.diagnosis.parted import Parted
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.start import Start, start_on
@@ -33,6 +34,8 @@ from tantamount.semantics.reference import Array
 
 __all__ = ["Repair", "find_repairs"]
 
+T = TypeVar("T")
+_TOGETHER = 16  # changes that are computed as one
 _FIRST_SEED = 11
 _SCALES = (
     Scale(),
@@ -235,7 +238,13 @@ def _around(
         for _ in range(reach):
             edge = {other for one in edge for other in edges.get(one, ())}
             around |= edge
-    return frozenset(around)
+    apart, pending = set[Place](), list(best.edit.places)
+    while pending:  # what corresponds to nothing above it may be the cause, however far
+        place = pending.pop()
+        if place not in apart:
+            apart.add(place)
+            pending += [one for one in replay.operands.get(place, ()) if start.matches.aligned(one) is None]
+    return frozenset(around | apart)
 
 
 def _passes(start: Start, near: frozenset[Place] | None) -> Iterator[Pass]:
@@ -276,6 +285,7 @@ def _accepted(
         best = min(found, key=lambda one: one.cost, default=None)
         landing: list[tuple[int, Edit, Class]] = []  # what makes a missing tensor right there says most
         others: list[tuple[int, Edit, Class]] = []
+        followed: list[tuple[int, Edit, Class]] = []
         for c in classes:
             number = start.number[c.first]
             if kinds == _VALUE and best is not None and number >= best.number:
@@ -286,12 +296,13 @@ def _accepted(
                     continue
                 tried.add(key)
                 if small:
-                    found += _followed(start, edit, c, number)
+                    followed.append((number, edit, c))
                 else:
                     (landing if _lands(matches, edit) else others).append((number, edit, c))
                 effort.check()
                 if budget.spent(effort, matches):
                     break
+        found += _followed_all(start, followed, budget)
         for some in (landing, others):
             found += _promising(start, some, budget)
             if _enough(start, found) or budget.spent(effort, matches):
@@ -320,17 +331,15 @@ def _promising(start: Start, some: Sequence[tuple[int, Edit, Class]], budget: Bu
     helping: list[tuple[int, int, int]] = []
     joined: list[tuple[int, int, int]] = []  # parts of a buffer in other orders: each is a tensor, in a wrong place
     found: list[_Candidate] = []
+    at_ends = [not edit.replaces and start.ends.issuperset(edit.places) for _, edit, _ in some]
+    # where nothing lies between the outputs say it at once
+    found += _followed_all(start, [one for one, at_end in zip(some, at_ends, strict=True) if at_end], budget)
     known: dict[int, int] = {}
-    for numbered in alike([edit for _, edit, _ in some]):
+    for numbers_ in _few([k for k, at_end in enumerate(at_ends) if not at_end]):
         if budget.spent(effort, start.matches):
             break
-        _, edit, _ = some[numbered[0]]
-        if start.ends.issuperset(edit.places) and not edit.replaces:  # nothing lies between: outputs say it at once
-            found += [one for k in numbered for one in _followed(start, some[k][1], some[k][2], some[k][0])]
-            continue
-        changes = [some[k][1] for k in numbered]
-        known |= zip(numbered, gains(start.matches, start.ends, changes), strict=True)
-    for k, more in sorted(known.items()):
+        known |= zip(numbers_, gains(start.matches, start.ends, [some[k][1] for k in numbers_]), strict=True)
+    for k, more in known.items():
         number, edit, _ = some[k]
         odd = edit.kind is EditKind.LITERAL and start.matches.other_number(edit.places[0])
         epsilon = odd and more == 0 and not start.matches.facts(edit.places[0]).combination  # it hardly shows nearby
@@ -342,8 +351,9 @@ def _promising(start: Start, some: Sequence[tuple[int, Edit, Class]], budget: Bu
             moved = sum(at != j for at, j in enumerate(edit.order))
             joined.append((moved if edit.order != tuple(range(len(edit.order)))[::-1] else 0, number, k))
     for here in ([one for one in sorted(helping) if one[0]], [one for one in helping if not one[0]], sorted(joined)):
-        for more, number, k in effort.first("repair_promising", here):
-            found += [replace(one, near=more < 0) for one in _followed(start, some[k][1], some[k][2], number)]
+        most = effort.first("repair_promising", here)
+        near = bool(most) and most[0][0] < 0  # all of them, or none
+        found += [replace(one, near=near) for one in _followed_all(start, [some[k] for _, _, k in most], budget)]
     return found
 
 
@@ -385,6 +395,25 @@ def _whole(start: Start, candidate: _Candidate) -> bool:
     below = start.matches.replay.below(candidate.edit.places)
     places = {name: start.matches.replay.output_places(name) for name in start.failing}
     return all(name in candidate.repaired for name, some in places.items() if not below.isdisjoint(some))
+
+
+def _few(some: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Some of several at a time, as many as are computed as one."""
+    for begin in range(0, len(some), _TOGETHER):
+        yield some[begin : begin + _TOGETHER]
+
+
+def _followed_all(start: Start, some: Sequence[tuple[int, Edit, Class]], budget: Budget) -> list[_Candidate]:
+    """The changes as candidates by which outputs become right, those that do."""
+    found: list[_Candidate] = []
+    for few in _few(some):
+        if budget.spent(start.matches.effort, start.matches):
+            break
+        after = start.matches.replay.wrong_of_all(start.failing, [edit.changes for _, edit, _ in few])
+        for (number, edit, c), left in zip(few, after, strict=True):
+            if left is not None and not all(left[name] for name in start.failing):
+                found += _followed(start, edit, c, number)
+    return found
 
 
 def _followed(start: Start, edit: Edit, c: Class, number: int) -> list[_Candidate]:

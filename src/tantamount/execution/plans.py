@@ -259,8 +259,9 @@ def _execute(plan: Plan, leaves: Leaves, seed: int, ties: Ties, noise: int, stac
     actual: list[Evaluation] | None = None
     if stacked or plan.together:
         actual = interpret_stacked(
-            job.implementation, job.mesh, on.ranks, seed=seed, constants=on.constants, ties=ties, noise=noise
-        )
+            job.implementation, job.mesh, on.ranks, seed=seed, constants=on.constants, ties=ties, noise=noise,
+            masks=on.masks,
+        )  # fmt: skip
         if actual is not None and not stacked and any(one.flags for one in actual):
             actual = None  # whose they are is asked for
     if actual is None:

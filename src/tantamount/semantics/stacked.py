@@ -8,7 +8,7 @@ executed this way (:class:`Unsupported`): :func:`tantamount.semantics.interpret.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +27,7 @@ from tantamount.ops.functions import Ties
 from tantamount.ops.lockstep import run_ranks
 from tantamount.semantics.interpret import Constants, Evaluation, constant_of, input_tensors, plain
 from tantamount.semantics.noisy import RoundingNoise
-from tantamount.semantics.reference import Array, Flag, Reference
+from tantamount.semantics.reference import Array, Flag, Masks, Reference
 
 __all__ = ["Stacked", "interpret_stacked", "run_stacked"]
 
@@ -35,8 +35,11 @@ __all__ = ["Stacked", "interpret_stacked", "run_stacked"]
 class Stacked(Reference):
     """The primitives on arrays with leading mesh axes: those at the positions ``batch`` of ``mesh``."""
 
-    def __init__(self, mesh: Mesh, batch: tuple[int, ...], ties: Ties = Ties.USUAL) -> None:
+    def __init__(
+        self, mesh: Mesh, batch: tuple[int, ...], ties: Ties = Ties.USUAL, each_mask: Sequence[Masks] = ()
+    ) -> None:
         super().__init__(ties=ties)
+        self.each_mask = each_mask  # of the ranks, in the order of the mesh
         self.mesh = mesh
         self.batch = batch
         self.prefix = tuple(mesh.sizes[k] for k in batch)
@@ -61,7 +64,11 @@ class Stacked(Reference):
         raise Unsupported("fresh tensors of all ranks at once")
 
     def mask(self, like: Array, shape: Shape, p: Number, site: str) -> Array:
-        raise Unsupported("dropout masks of all ranks at once")
+        if not self.each_mask:
+            raise Unsupported("dropout masks of all ranks at once")
+        ordinal, self._dropouts = self._dropouts, self._dropouts + 1
+        found = [np.asarray(masks(site, ordinal, shape, p), dtype=np.bool_) for masks in self.each_mask]
+        return np.reshape(np.stack(found), (*self.prefix, *shape))
 
     def draw(self, law: Law, like: Array | None, shape: Shape, dtype: DType, site: str) -> Array:
         raise Unsupported("draws of all ranks at once")
@@ -138,9 +145,11 @@ class Stacked(Reference):
 class NoisyStacked(Stacked, RoundingNoise):
     """The same with rounding errors, others for every ``noise``."""
 
-    def __init__(self, mesh: Mesh, batch: tuple[int, ...], rank: int, seed: int, ties: Ties, noise: int) -> None:
-        super().__init__(mesh, batch, ties)
-        self.generator = np.random.default_rng([seed, rank, noise])
+    def __init__(
+        self, mesh: Mesh, batch: tuple[int, ...], ties: Ties, each_mask: Sequence[Masks], numbers: Sequence[int]
+    ) -> None:
+        super().__init__(mesh, batch, ties, each_mask)
+        self.generator = np.random.default_rng(numbers)
 
 
 def _at(indices: Sequence[Array | None], at: tuple[int, ...]) -> list[Array | None]:
@@ -165,24 +174,32 @@ def run_stacked(
     constants: Constants = None,
     ties: Ties = Ties.USUAL,
     noise: int = 0,
+    masks: Callable[[int], Masks] | None = None,
+    instead: Mapping[tuple[int, str], Array] | None = None,
 ) -> Together | None:
     """The execution of :func:`tantamount.semantics.interpret.interpret_ranks` where ranks that have one graph can be
-    executed as one: nothing is drawn, and sizes do not depend on data; else ``None``."""
+    executed as one: nothing is drawn, and sizes do not depend on data; else ``None``. ``masks``: those of a
+    rank; ``instead``: what stands on a rank in place of the value of a node."""
     classes = rank_classes(graphs, mesh, exactly=True)
     inside = classes[0].mesh
     if len(classes) == len(graphs):
         return None
     batch = tuple(range(len(inside.sizes)))
-    each = [
-        NoisyStacked(inside, batch, one.leader, seed, ties, noise) if noise else Stacked(inside, batch, ties)
-        for one in classes
-    ]
+
+    def interpretation(one: RankClass) -> Stacked:
+        keep = [masks(rank) for rank in one.ranks] if masks else []
+        numbers = [seed, one.leader, noise]
+        return NoisyStacked(inside, batch, ties, keep, numbers) if noise else Stacked(inside, batch, ties, keep)
+
+    each = [*map(interpretation, classes)]
     unrecorded = constant_of(constants)
 
     def together(one: RankClass) -> dict[str, Tensor]:
         found: dict[str, Tensor] = {}
         for name, tensor in inputs[one.leader].items():
             values = np.stack([inputs[rank][name].value for rank in one.ranks])
+            if values.dtype != tensor.value.dtype:
+                raise Unsupported("inputs of several types")
             value = np.reshape(values, (*inside.sizes, *values.shape[1:]))
             found[name] = Tensor(tensor.shape, tensor.dtype, value)
         return found
@@ -194,7 +211,10 @@ def run_stacked(
         return found
 
     try:
-        found = run_ranks(graphs, mesh, each, [*map(together, classes)], constant=constant, classes=classes)
+        found = run_ranks(
+            graphs, mesh, each, [*map(together, classes)], constant=constant, classes=classes,
+            each=_replacing(classes, instead) if instead else None,
+        )  # fmt: skip
     except Unsupported:
         return None
     environments: list[Environment] = [{} for _ in graphs]
@@ -204,6 +224,32 @@ def run_stacked(
             environments[rank] = {name: _of_rank(result, at) for name, result in environment.items()}
     flags = tuple(flag for one in each for flag in one.flags)
     return Together(environments, flags, frozenset[str]().union(*(one.left_range for one in each)))
+
+
+def _replacing(
+    classes: Sequence[RankClass], instead: Mapping[tuple[int, str], Array]
+) -> Callable[[int, Node, Result], Result]:
+    """What gives the values of nodes with others in their place on some ranks."""
+    found: dict[tuple[int, str], list[tuple[tuple[int, ...], Array]]] = {}
+    numbers = {rank: (one.leader, one.mesh.coordinates(k)) for one in classes for k, rank in enumerate(one.ranks)}
+    for (rank, name), value in instead.items():
+        leader, at = numbers[rank]
+        found.setdefault((leader, name), []).append((at, value))
+
+    def each(leader: int, node: Node, result: Result) -> Result:
+        others = found.get((leader, node.name), ())
+        if not others:
+            return result
+        if not isinstance(result, Tensor):
+            raise Unsupported("another value of several results")
+        value = np.array(result.value)
+        for at, other in others:
+            if value[at].shape != other.shape or value.dtype != other.dtype:
+                raise Unsupported("a value of another type")
+            value[at] = other
+        return Tensor(result.shape, result.dtype, value)
+
+    return each
 
 
 def _of_rank(result: Result, at: tuple[Any, ...]) -> Result:
@@ -225,11 +271,12 @@ def interpret_stacked(
     constants: Constants = None,
     ties: Ties = Ties.USUAL,
     noise: int = 0,
+    masks: Callable[[int], Masks] | None = None,
 ) -> list[Evaluation] | None:
     """The evaluations of :func:`tantamount.semantics.interpret.interpret_ranks`, each with the flags of all ranks and
     without their sites, where ranks can be executed as one; else ``None``."""
     tensors = [input_tensors(graph, values) for graph, values in zip(graphs, inputs, strict=True)]
-    found = run_stacked(graphs, mesh, tensors, seed=seed, constants=constants, ties=ties, noise=noise)
+    found = run_stacked(graphs, mesh, tensors, seed=seed, constants=constants, ties=ties, noise=noise, masks=masks)
     if found is None:
         return None
     return [Evaluation(plain(one), found.flags, found.left_range) for one in found.environments]
