@@ -40,12 +40,17 @@ def differ(made: Held, taken: Held) -> str:
     """The reason why two descriptions of one tensor do not fit; empty if they do."""
     if made.whole != taken.whole:
         return f"the whole is {made.whole} there and {taken.whole} here"
-    same = made.placements == taken.placements and made.sizes == taken.sizes
+    same = _by_axis(made) == _by_axis(taken)
     if not same and (_together(made) != _together(taken) or not (_even(made) and _even(taken))):
         return f"the ranks have {_said(made, taken)}, but {_said(taken, made)} is taken for granted"
     if made.local != taken.local:
         return f"a rank has {made.local}, but {taken.local} is read"
     return ""
+
+
+def _by_axis(held: Held) -> list[tuple[str, int, Placement]]:
+    """The axes in their order, which says what rank is where."""
+    return [(axis, held.sizes[axis], placement) for axis, placement in held.placements.items()]
 
 
 def _together(held: Held) -> list[tuple[Placement, int]]:
@@ -73,7 +78,7 @@ def _parts(held: Held, dim: int) -> int:
 
 def _said(held: Held, other: Held) -> str:
     """The placements in words, with the sizes of the axes where those are not the other's."""
-    if held.sizes == other.sizes:
+    if list(held.sizes.items()) == list(other.sizes.items()):
         return shown(held.placements)
     axes = " x ".join(f"{axis} {size}" for axis, size in held.sizes.items() if size > 1)
     return f"{shown(held.placements)} on {axes or 'one rank'}"
@@ -85,6 +90,8 @@ def sent(made: Held, taken: Held, messages: Messages, virtual: str) -> str:
     does. ``virtual`` is the first axis of both, along which nothing is sent."""
     if made.whole is None or taken.whole is None or made.whole != taken.whole:
         return f"the whole is {made.whole} there and {taken.whole} here"
+    if made.local is None or taken.local is None or made.local.dtype != taken.local.dtype:
+        return f"a rank has {made.local}, but {taken.local} is read"
     if made.placements[virtual] != taken.placements[virtual]:
         return differ(made, taken)
     if any(isinstance(placement, Partial) for held in (made, taken) for placement in held.placements.values()):

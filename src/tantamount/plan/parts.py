@@ -178,7 +178,8 @@ class Part:
         """True if some program of the part may exchange something along an axis: if it names a group that spans it."""
         names = {name for name, spanned in self.job.mesh.groups.items() if axis in spanned}
         programs = {id(graph): graph for graph in self.job.implementation}.values()
-        return any(argument in names for graph in programs for node in graph.nodes for argument in _texts(node.args))
+        calls = (node for graph in programs for node in graph.nodes)
+        return any(text in names for node in calls for text in _texts((*node.args, *node.kwargs.values())))
 
     def _held(self, placements: Sequence[Placement] | None, whole: TensorType | None, local: TensorType | None) -> Held:
         mesh = self.job.mesh

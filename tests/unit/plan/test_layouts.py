@@ -101,6 +101,12 @@ def _crossed(table: dict[str, Any]) -> None:
     part["layout"] = "crossed"
 
 
+def _last(table: dict[str, Any]) -> None:
+    """The last piece is right in itself, with axes of the same names and sizes in another order."""
+    table["mesh"]["layouts"]["crossed"] = {"axes": {"tp": 2, "dp": 2}}
+    table["part"]["last"]["layout"] = "crossed"
+
+
 @pytest.mark.parametrize("case", WRONG_PROGRAMS)
 def test_wrong_programs_are_refuted(case: str, tmp_path: Path) -> None:
     name, change = WRONG_PROGRAMS[case]
@@ -115,6 +121,7 @@ def test_wrong_programs_are_refuted(case: str, tmp_path: Path) -> None:
     [
         (_in_two, 'Partial("sum") over all on all 4, but Partial("sum") over dp'),
         (_crossed, "joined               REFUTED"),
+        (_last, "over microbatch and dp, Replicate() over tp on microbatch 2 x tp 2 x dp 2 is taken for granted"),
     ],
 )
 def test_joints_that_do_not_fit_are_refuted(edit: Edit, words: str, tmp_path: Path) -> None:
@@ -292,7 +299,9 @@ def _classes(groups: Sequence[Any]) -> set[tuple[int, ...]]:
 
 
 def _drawn(rng: random.Random, sizes: Sequence[int], choice: Sequence[Placement]) -> Held:
-    return _held([(f"a{k}", size, rng.choice(choice)) for k, size in enumerate(sizes)])
+    axes = [(f"a{k}", size, rng.choice(choice)) for k, size in enumerate(sizes)]
+    rng.shuffle(axes)  # the same names may be in another order
+    return _held(axes)
 
 
 def test_relations_over_other_axes_are_the_same_if_all_ranks_have_the_same() -> None:
