@@ -65,6 +65,12 @@ class Family:
     axis: str
     rows: Rows
 
+    @property
+    def programs(self) -> list[Graph]:
+        """The different programs of the ranks, in the order of the first ranks that run them."""
+        impl = self.document["impl"]
+        return [self.graphs[name] for name in dict.fromkeys(impl["graphs"] if "graphs" in impl else [impl["graph"]])]
+
     def of_others(self, inputs: frozenset[str]) -> Family:
         """The same, where other parts compute some inputs."""
         return replace(self, graphs={**self.graphs, "spec": replace(self.graphs["spec"], computed=inputs)})
