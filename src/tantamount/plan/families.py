@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from tantamount.capture.job import job_of
 from tantamount.errors import UserError
@@ -57,13 +57,21 @@ class Rows:
 @dataclass(frozen=True)
 class Family:
     """A part's programs with size symbols. ``document`` is the table of its job, whose graphs are ``graphs`` by name;
-    ``axis`` is the axis of microbatches, the first one of its mesh, or empty for a part that runs after them."""
+    ``axis`` is the axis of microbatches, the first one of its mesh, or empty for a part that runs after them.
+    ``carried`` are outputs that the next microbatch begins with: they are those of one microbatch, and of no more."""
 
     document: Mapping[str, Any]
     graphs: Mapping[str, Graph]
     name: str
     axis: str
     rows: Rows
+    carried: tuple[str, ...] = ()
+
+    @property
+    def programs(self) -> list[Graph]:
+        """The different programs of the ranks, in the order of the first ranks that run them."""
+        impl = self.document["impl"]
+        return [self.graphs[name] for name in dict.fromkeys(impl["graphs"] if "graphs" in impl else [impl["graph"]])]
 
     def of_others(self, inputs: frozenset[str]) -> Family:
         """The same, where other parts compute some inputs."""
@@ -74,7 +82,12 @@ class Family:
         sizes = {self.rows.symbol: each, self.rows.batch: self.rows.whole}
         whole = {**sizes, self.rows.symbol: each * microbatches * self.rows.ranks}
         graphs = {name: self._sized(graph, whole if name == "spec" else sizes) for name, graph in self.graphs.items()}
-        return job_of(self._table(microbatches), graphs, self.name)
+        return self._without(job_of(self._table(microbatches), graphs, self.name))
+
+    def step(self, each: int) -> Job:
+        """The job of one microbatch that asks for what is carried to the next one."""
+        job = replace(self, carried=()).at(1, each)
+        return replace(job, outputs={name: job.outputs[name] for name in self.carried})
 
     def alone(self, each: int) -> Job:
         """The job of one microbatch of so many rows, in a batch of any number of microbatches."""
@@ -148,7 +161,15 @@ class Family:
             "inputs": {name: self._over_two(name, one.placements, at) for name, one in stated.inputs.items()},
             "outputs": {name: self._over_two(name, one.placements, at) for name, one in stated.outputs.items()},
         }
-        return job_of(table, graphs, self.name)
+        return self._without(job_of(table, graphs, self.name))
+
+    def _without(self, job: Job) -> Job:
+        """A job about several microbatches, which does not ask for what each of them leaves to the next."""
+        if not self.carried:
+            return job
+        kept = {name: wanted for name, wanted in job.outputs.items() if name not in self.carried}
+        at = None if job.at is None else lambda sizes: self._without(cast("Any", job.at)(sizes))
+        return replace(job, outputs=kept, at=at)
 
     def _over_two(self, name: str, placements: Sequence[Placement] | None, at: int) -> object:
         """A relation over the axis of microbatches as one of two ranks that have different numbers of rows."""

@@ -167,7 +167,7 @@ _BEGIN = ("aten.sub.Tensor", "aten.lt.Scalar", "aten.ge.Scalar")  # what compare
 def _shifted(graph: Graph, node: Node, part: Part, random_: random.Random) -> Any:
     """The graph with the place where a rank's part begins one too far."""
     del random_
-    graphs = list({id(g): g for g in part.job.implementation}.values())
+    graphs = _programs(part)
     if (
         node.op != "call"
         or len(graphs) < 2
@@ -197,6 +197,13 @@ def _long(part: Part, group: object) -> bool:
     return isinstance(group, str) and group in mesh.groups and mesh.group_size(group) > 1
 
 
+def _programs(part: Part) -> list[Graph]:
+    """The different programs of the ranks as they are written: with size symbols, if they have any."""
+    if part.family is not None:
+        return part.family.programs
+    return list({id(graph): graph for graph in part.job.implementation}.values())
+
+
 def _program(plan: Plan, table: Table, random_: random.Random, kind: str, edit: Edit) -> PlanMutant | None:
     """One node of one part's programs changed."""
     used = {*plan.numbers(), *plan.reduce, *plan.update}
@@ -204,13 +211,13 @@ def _program(plan: Plan, table: Table, random_: random.Random, kind: str, edit: 
         (part, node)
         for part in plan.parts.values()
         if part.name in used
-        for node in part.job.implementation[0].nodes
-        if edit(part.job.implementation[0], node, part, random.Random(0)) is not None
+        for node in _programs(part)[0].nodes
+        if edit(_programs(part)[0], node, part, random.Random(0)) is not None
     ]
     if not places:
         return None
     part, node = random_.choice(places)
-    graphs = list({id(graph): graph for graph in part.job.implementation}.values())
+    graphs = _programs(part)
     chosen = random_.randrange(len(graphs)) if kind == "partitioning" else None
     seed = random_.randrange(1 << 30)
     new: dict[str, Graph] = {}

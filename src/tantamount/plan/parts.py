@@ -117,7 +117,8 @@ class Part:
     Of a part of kind ``PASS``: ``before`` are the streams that it exchanges with the piece before it (input, gradient
     of it), ``after`` those with the piece after it (output, gradient of it); ``parameters`` maps every parameter to the
     output that is its gradient; ``data`` are inputs that the data loader gives, ``results`` outputs that are wanted
-    (the loss). ``frozen`` are parameters without gradients.
+    (the loss). ``frozen`` are parameters without gradients. ``carried`` maps state that a piece keeps from one
+    microbatch to the next to the output that replaces it; ``steps`` are the jobs of one microbatch that ask for these.
 
     Of the other kinds: ``takes`` maps inputs to tensors of the piece (parameters, gradients, state, what parts that run
     earlier give) or of the plan (symbols, what parts that run once give); ``sums`` maps inputs to tensors of which
@@ -151,14 +152,18 @@ class Part:
     family: Family | None = None
     smaller: Job | None = None
     divided: Job | None = None
+    carried: Mapping[str, str] = field(default_factory=dict[str, str])
+    steps: tuple[Job, ...] = ()
     kept: str = ""
 
     def classes(self) -> Iterator[Part]:
         """The part and, under names of their own, its other jobs: all are to be proved."""
         yield self
-        for what, job in (("last microbatch", self.smaller), ("rows apart", self.divided)):
+        names = ("carried", "carried by the last microbatch")
+        more = zip(names, self.steps, strict=False)
+        for what, job in (("last microbatch", self.smaller), ("rows apart", self.divided), *more):
             if job is not None:
-                yield replace(self, name=f"{self.name}, {what}", job=job, smaller=None, divided=None)
+                yield replace(self, name=f"{self.name}, {what}", job=job, smaller=None, divided=None, steps=())
 
     def input(self, tensor: str) -> Held:
         """The layout that the ranks hold an input in."""

@@ -33,7 +33,7 @@ _TOP = (
 )  # fmt: skip
 _OF_ALL = ("kind", "spec", "impl", "inputs", "outputs")
 _OF_KIND = {
-    Runs.PASS: ("before", "after", "parameters", "frozen", "data", "results", "layout"),
+    Runs.PASS: ("before", "after", "parameters", "frozen", "data", "results", "layout", "carried"),
     Runs.PIECE: ("of", "takes", "gives", "updates", "state", "layout"),
     Runs.ONCE: ("takes", "sums", "gives"),
     Runs.TIED: ("of", "takes", "sums", "gives", "updates", "state", "layout"),
@@ -174,11 +174,21 @@ class _Reader:
             _known(frozen + data, inputs, place)
             _known(results, outputs, place)
             family = None if family is None else family.of_others(frozenset(inputs) - frozenset(data))
+            carried = mapping("carried", inputs)
+            _known(carried.values(), outputs, fields.at("carried"))
+            if carried and family is None:
+                needed = "size symbols: what is carried from one microbatch to the next is that of one"
+                raise fields.at("carried").wrong("programs for one number of rows", needed, code="rows")
+            if carried and family is not None:
+                family = replace(family, carried=tuple(carried.values()))
+                job = family.at(family.rows.alike, family.rows.each)
+            steps = dict.fromkeys((family.rows.each, family.rows.last)) if carried and family is not None else {}
             uneven = family is not None and family.rows.uneven
             return Part(
                 name, runs, _of_others(job, data), before=self._streams(fields, "before", inputs, outputs),
                 after=self._streams(fields, "after", outputs, inputs), parameters=parameters, frozen=frozen, data=data,
-                results=results, layout=layout, family=family, kept=meshes.axis if uneven else "",
+                results=results, layout=layout, family=family, carried=carried, kept=meshes.axis if uneven else "",
+                steps=tuple(family.step(rows) for rows in steps if family is not None),
                 smaller=family.at(1, family.rows.last) if uneven and family else None,
                 divided=family.divided() if uneven and family else None,
             )  # fmt: skip

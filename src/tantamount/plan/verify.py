@@ -213,8 +213,23 @@ def _schedule(plan: Plan) -> Iterator[str]:
             f"{name} waits for other stages, and so cannot be a reduction" for name in together if name in plan.reduce
         )
         yield from _late(schedule, together[0])
+    yield from _in_order(plan)
     if not schedule.accumulated:
         yield "gradients are reduced microbatch by microbatch, which a plan has no words for"
+
+
+def _in_order(plan: Plan) -> Iterator[str]:
+    """Forward passes that are not in the order of microbatches, on stages that carry state from one to the next."""
+    carries = {name for name, part in plan.parts.items() if part.carried}
+    stages = {s: {piece.part for piece in pieces} & carries for s, pieces in enumerate(plan.stages)}
+    for device, program in enumerate(plan.schedule.devices):
+        done: dict[int, int] = {}
+        for action in (action for event in program for action in event if action.kind is Kind.FORWARD):
+            last = done.get(action.stage, -1)
+            if stages.get(action.stage) and action.microbatch < last:
+                part = min(stages[action.stage])
+                yield f"device {device}: {action} comes after microbatch {last}, and {part} carries state on"
+            done[action.stage] = max(last, action.microbatch)
 
 
 def _late(schedule: Schedule, part: str) -> Iterator[str]:
@@ -239,6 +254,9 @@ def _notes(plan: Plan) -> Iterator[str]:
     for name, members in plan.tied.items():
         copies = " and ".join(f"{parameter} of {part}" for part, parameter in members.items())
         yield f"{name} is {copies}, whose copies are taken to be alike before the first iteration"
+    for part in plan.parts.values():
+        for name in part.carried:
+            yield f"{name} of {part.name} passes from one microbatch to the next, in their order"
     frozen = [f"{name} of {part.name}" for part in plan.parts.values() for name in part.frozen]
     if frozen:
         yield f"without gradients: {', '.join(frozen)}"

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from math import prod
 
 from tantamount.capture.inplace import overwritten_input
+from tantamount.ops.classes import rank_classes
 from tantamount.plan.finish import finish_joints
 from tantamount.plan.joints import Joint, differ, sent
 from tantamount.plan.late import late
@@ -23,7 +25,7 @@ __all__ = ["Joint", "joints_of"]
 
 def joints_of(plan: Plan) -> tuple[Joint, ...]:
     """Every joint of a plan, those of the model first. Linear in pieces and in the tensors of the parts."""
-    return (*_roles(plan), *_model(plan), *_causes(plan), *finish_joints(plan))
+    return (*_roles(plan), *_model(plan), *_causes(plan), *_carried(plan), *finish_joints(plan))
 
 
 # ---------------------------------------------------------------------------------------------- every tensor has a role
@@ -35,12 +37,18 @@ def _roles(plan: Plan) -> Iterator[Joint]:
             yield Joint("", part.name, part.name, "", problem=f"{part.name} is a part that never runs")
         if part.runs is Runs.PASS:
             inputs = [*part.parameters, *part.frozen, *part.data, *(s.forward for s in part.before.values())]
-            inputs += [s.backward for s in part.after.values() if s.backward is not None]
-            outputs = [*part.parameters.values(), *part.results, *(s.forward for s in part.after.values())]
+            inputs += [*part.carried, *(s.backward for s in part.after.values() if s.backward is not None)]
+            outputs = [
+                *part.parameters.values(),
+                *part.results,
+                *part.carried.values(),
+                *(s.forward for s in part.after.values()),
+            ]
             outputs += [s.backward for s in part.before.values() if s.backward is not None]
         else:
             inputs, outputs = [*part.takes, *part.sums, *part.members], [*part.gives, *part.updates]
-        for what, named, all_ in (("input", inputs, part.job.inputs), ("output", outputs, part.job.outputs)):
+        given = [*part.job.outputs, *(name for name in part.carried.values() if name not in part.job.outputs)]
+        for what, named, all_ in (("input", inputs, part.job.inputs), ("output", outputs, given)):
             times = Counter(named)
             for tensor in all_:
                 if times[tensor] != 1:
@@ -62,7 +70,8 @@ def _roles(plan: Plan) -> Iterator[Joint]:
 def _outside(part: Part) -> Iterator[Joint]:
     """Joints for the tensors that a program leaves behind beside the outputs that the specification knows: each would
     be there when the part runs for the next time, or when another one does."""
-    expected = {expectation.name for expectation in part.job.outputs.values()}
+    asked = [*part.job.outputs.values(), *(wanted for job in part.steps[:1] for wanted in job.outputs.values())]
+    expected = {expectation.name for expectation in asked}
     for graph in {id(graph): graph for graph in part.job.implementation}.values():
         more = [output.name for output in graph.outputs if output.name not in expected and output.node not in expected]
         if more:
@@ -146,3 +155,36 @@ def _causes(plan: Plan) -> Iterator[Joint]:
                         if output.name in results and output.node in waiting:
                             problem = f"{output.name} of {part.name} goes forward, and depends on {name}"
                             yield Joint(output.name, part.name, part.name, "", problem=f"{problem}, which comes back")
+
+
+def _carried(plan: Plan) -> Iterator[Joint]:
+    """Between microbatches: what one leaves to the next must be held as that takes it, nothing else may depend on it,
+    and it must not wait for the backward pass, whose order is another one."""
+    for part in plan.parts.values():
+        if not part.carried:
+            continue
+        (step, *_) = part.steps
+        after = replace(part, job=step, kept="")
+        for name, new in part.carried.items():
+            made, read, count = after.output(new), after.input(name), plan.numbers().get(part.name, 1)
+            yield Joint(
+                name, f"{part.name}: {new}", f"{part.name}, next microbatch", str(made), count,
+                differ(made, read),
+            )  # fmt: skip
+        if len(rank_classes(step.implementation, step.mesh)) > 1:
+            problem = f"the ranks of {part.name}, which carries state, run programs of different structure"
+            yield Joint("", part.name, part.name, "", problem=problem, wrong=False)
+        late = {stream.backward for stream in part.after.values() if stream.backward is not None}
+        graphs = list({id(graph): graph for graph in step.implementation}.values())
+        named = {step.inputs[name].name for name in part.carried}, {step.inputs[name].name for name in late}
+        left = {wanted.name for wanted in step.outputs.values()}
+        for graph, (before, back), after_ in [
+            (step.specification, (set(part.carried), late), set(part.carried.values())),
+            *((graph, named, left) for graph in graphs),
+        ]:
+            for output in graph.outputs:
+                among = graph.ancestors(output.node).keys() & (back if output.name in after_ else before)
+                for name in sorted(among):
+                    why = "comes back" if output.name in after_ else "is carried from one microbatch to the next"
+                    problem = f"{output.name} of {part.name} depends on {name}, which {why}"
+                    yield Joint(output.name, part.name, part.name, "", problem=problem, wrong=False)

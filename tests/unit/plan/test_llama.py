@@ -5,13 +5,17 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tantamount.answers import verify_plan
+from tantamount.capture.readers import read_graph
 from tantamount.errors import UserError
+from tantamount.ir.graph import Graph
+from tantamount.ir.text import format_graph
 from tantamount.plan.read import read_plan
 from tantamount.verdict import Verdict
 
@@ -37,13 +41,29 @@ def test_a_llama_is_proved(llama: Path) -> None:
 
 
 def test_programs_for_any_number_of_rows(tmp_path: Path) -> None:
-    """A batch of 5 rows of a rank, in 2 microbatches."""
-    from tantamount.capture import new_plan  # pyright: ignore[reportAttributeAccessIssue]
+    """They are, at other sizes, what is captured at these."""
+    from tantamount.capture.torch.llama.model import Shape
+    from tantamount.capture.torch.llama.plan import others_of, parts_of, write_part
+    from tantamount.capture.torch.llama.spread import Degrees
 
-    degrees = {**DEGREES, "tp": 1, "batch": 10, "optimizer": "sgd", "sized": True}
-    report = verify_plan(new_plan("llama", {**SIZES, "layers": 2}, degrees, tmp_path))
-    assert report.verdict is Verdict.PROVED, report.text()
-    assert "for every number of microbatches >= 2, here 2, of 3 rows of a rank, the last of which has 2" in str(report)
+    shape, degrees = Shape(**SIZES), Degrees(**{**DEGREES, "tp": 1, "batch": 10, "sized": True})
+    assert (degrees.rows, degrees.last) == (3, 2)
+
+    def written(name: str, degrees: Degrees) -> list[Graph]:
+        part = next(part for part in parts_of(shape, degrees) if part.name == "head")
+        others = others_of(shape, degrees, ["head"])["head"] if degrees.sized else None
+        (tmp_path / name).mkdir()
+        table = write_part(tmp_path / name, part, others)
+        return [read_graph(tmp_path / name / table[key]) for key in ("spec", "impl")]
+
+    sized = written("sized", degrees)
+    assert [{s.name: s.hint for s in graph.sizes.symbols} for graph in sized] == [
+        {"batch": 10, "rows": 10}, {"batch": 10, "rows": 3},
+    ]  # fmt: skip
+    at = written("at", replace(degrees, batch=16, sized=False))
+    for graph, rows, there in zip(sized, (16, 4), at, strict=True):
+        assert format_graph(graph.at({"rows": rows, "batch": 16})) == format_graph(there)
+    assert sized[0].sizes.conditions == ()
 
 
 def test_a_sum_that_is_missing_in_the_backward_pass_is_found(llama: Path, tmp_path: Path) -> None:

@@ -216,3 +216,79 @@ def test_programs_that_are_for_some_sizes_only(tmp_path: Path) -> None:
     write_document(file, document_)
     with pytest.raises(UserError):
         read_plan(path)
+
+
+def _with_statistics(spec: str = "0.9", rank: str = "0.9", summed: str = 'all_reduce(own, "sum", "dp")') -> Change:
+    """A mean of all rows that goes through the first part, as running statistics are kept."""
+    head = "running: float32[6]\n{0}\nold = mul(running, {1})\nnew = mul(m, 0.1)\nkept = add(old, new)\n-> kept,"
+    ours = "t = aten.sum.dim_IntList(data, [0])\nm = aten.div.Tensor(t, ROWS)"
+    theirs = f"own = aten.sum.dim_IntList(data, [0])\nt = {summed}\nm0 = aten.div.Tensor(t, ROWS)\nm = div(m0, 2)"
+    return {"first.spec": ("->", head.format(ours, spec)), "first": ("->", head.format(theirs, rank))}
+
+
+def _carried(more: Callable[[dict[str, Any]], None] | None = None, **data: Any) -> Callable[[dict[str, Any]], None]:
+    def edit(table: dict[str, Any]) -> None:
+        first = table["part"]["first"]
+        first["carried"] = {"running": "kept"}
+        first["inputs"]["running"] = first["outputs"]["kept"] = "Replicate()"
+        table["data"].update(data)
+        if more is not None:
+            more(table)
+
+    return edit
+
+
+@pytest.mark.parametrize("last", [2, 1])
+def test_state_that_passes_from_microbatch_to_microbatch(last: int, tmp_path: Path) -> None:
+    """It is a recurrence: what one device does with the rows of one microbatch after the other."""
+    report = verify_plan(_plan(tmp_path, _with_statistics(), last=last, edit=_carried()))
+    assert report.verdict is Verdict.PROVED, report.text()
+    assert "running of first passes from one microbatch to the next, in their order" in report.notes
+    steps = [part.part for part in report.parts if "carried" in part.part]
+    assert steps == ["first, carried", "first, carried by the last microbatch"][: 3 - last]
+    assert _said(report).startswith("for every number of microbatches")
+
+
+def _also(old: str, new: str) -> Change:
+    """The same with another line in both programs, which comes after the state is given."""
+    found: Change = {}
+    for name, (place, more) in _with_statistics().items():
+        text = PROGRAMS[name].replace(place, more.replace("running: float32[6]\n", ""))
+        assert old in text
+        found[name] = PROGRAMS[name], "running: float32[6]\n" + text.replace(old, new)
+    return found
+
+
+USED = ("y = mm(data, w)", "q = aten.sum.default(running)\ny0 = mm(data, w)\ny = mul(y0, q)")
+LATE = (
+    "kept = add(old, new)",
+    'd = aten.sum.default(d_y)\ne = all_reduce(d, "sum", "dp")\nz = mul(e, 0)\no = add(old, z)\nkept = add(o, new)',
+)
+
+
+def _backwards(table: dict[str, Any]) -> None:
+    table["schedule"] = {
+        "devices": [
+            "0F1 0SEND_F1 0F0 0SEND_F0 0RECV_B1 0B1 0RECV_B0 0B0",
+            "1RECV_F1 1F1 1RECV_F0 1F0 1B1 1SEND_B1 1B0 1SEND_B0",
+        ]
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "edit", "verdict", "words"),
+    [
+        (_with_statistics(rank="0.99"), None, Verdict.REFUTED, "first, carried"),
+        (_with_statistics(summed="mul(own, 1)"), None, Verdict.REFUTED, "first, carried"),
+        (_also(*USED), None, Verdict.UNKNOWN, "y of first depends on running, which is carried from one"),
+        (_also(*LATE), None, Verdict.UNKNOWN, "kept of first depends on d_y, which comes back"),
+        (_with_statistics(), _backwards, Verdict.REFUTED, "0F0 comes after microbatch 1, and first carries state on"),
+    ],
+)  # fmt: skip
+def test_state_that_is_not_the_recurrence(
+    change: Change, edit: Any, verdict: Verdict, words: str, tmp_path: Path
+) -> None:
+    report = verify_plan(_plan(tmp_path, change, microbatches=2, edit=_carried(edit)))
+    assert report.verdict is verdict, report.text()
+    wrong = [part.part for part in report.parts if part.verdict is Verdict.REFUTED]
+    assert words in " ".join((*wrong, *report.schedule, *(joint.problem for joint in report.joints)))

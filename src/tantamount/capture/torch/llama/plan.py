@@ -51,7 +51,7 @@ from tantamount.errors import UserError
 from tantamount.ir.mesh import Mesh
 from tantamount.writing import make_folder, write_file
 
-__all__ = ["Degrees", "NewPart", "new_plan", "parts_of", "write_part", "write_plan"]
+__all__ = ["Degrees", "NewPart", "new_plan", "others_of", "parts_of", "write_part", "write_plan"]
 
 TIED = {"embedding": "table", "head": "output"}  # the parameters of pieces that are one
 ROWS = ("rows", "batch")  # the size symbols of programs that are for any number of rows
@@ -91,7 +91,8 @@ def write_plan(folder: Path, name: str, shape: Shape | ExpertShape, degrees: Deg
     Raises :class:`UserError` for sizes that cannot be spread in this way."""
     parts = parts_of(shape, degrees)
     make_folder(folder)
-    others = _others(shape, degrees) if degrees.sized else {}
+    passes = [part.name for part in parts if "kind" not in part.table]
+    others = others_of(shape, degrees, passes) if degrees.sized else {}
     written = {part.name: write_part(folder, part, others.get(part.name)) for part in parts}
     kinds = layers_of(shape)
     document = {
@@ -132,14 +133,14 @@ def _symbols_of_rows(degrees: Degrees) -> dict[str, Any]:
     return {"rows": ROWS[0], "batch": ROWS[1], **last}
 
 
-def _others(shape: Shape | ExpertShape, degrees: Degrees) -> dict[str, dict[int, NewPart]]:
-    """The passes of the plan with other numbers of rows in a microbatch, by name and that number."""
+def others_of(shape: Shape | ExpertShape, degrees: Degrees, names: Sequence[str]) -> dict[str, dict[int, NewPart]]:
+    """Some parts of the plan with other numbers of rows in a microbatch, by name and that number."""
     unit = degrees.dp * degrees.ep * degrees.microbatches
-    found: dict[str, dict[int, NewPart]] = {}
+    found: dict[str, dict[int, NewPart]] = {name: {} for name in names}
     for rows in sorted({k for point in POINTS for k in point}):
         for part in parts_of(shape, replace(degrees, batch=rows * unit)):
-            if "kind" not in part.table:
-                found.setdefault(part.name, {})[rows] = part
+            if part.name in found:
+                found[part.name][rows] = part
     return found
 
 
