@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from support.flat_plans import flat_job
+from support.plan_run import run_plan
 from support.plans import GROUPS, PROGRAMS, verified, write_plan
 from tantamount.errors import UserError
 from tantamount.ir.relation import Partial, Placement, Replicate, Shard
@@ -111,9 +112,11 @@ def _last(table: dict[str, Any]) -> None:
 def test_wrong_programs_are_refuted(case: str, tmp_path: Path) -> None:
     name, change = WRONG_PROGRAMS[case]
     edit = _with_axes if name == "first_reduce" else None
-    report = verified(_plan(tmp_path, edit, {name: change}))
+    path = _plan(tmp_path, edit, {name: change})
+    report = verified(path)
     assert report.verdict is Verdict.REFUTED, report.text()
     assert [part.part for part in report.parts if part.verdict is not Verdict.PROVED] == [name.split(".")[0]]
+    assert max(run_plan(read_plan(path)).values()) > 1e-4
 
 
 @pytest.mark.parametrize(
@@ -197,8 +200,10 @@ def _uneven(folder: Path, edit: Edit | None = None, programs: Mapping[str, tuple
 
 
 def test_stages_with_other_numbers_of_ranks_are_proved(tmp_path: Path) -> None:
-    report = verified(_uneven(tmp_path))
+    path = _uneven(tmp_path)
+    report = verified(path)
     assert report.verdict is Verdict.PROVED, report.text()
+    assert max(run_plan(read_plan(path)).values()) < 1e-12
     assert "6 ranks (on devices of 4, 2)" in report.text()
 
 
@@ -232,9 +237,12 @@ def test_what_does_not_come_as_it_is_taken_is_refuted(case: str, tmp_path: Path)
     edit, words = UNEVEN[case]
     programs = {"norm": ('all_reduce(total, "sum", "world")', "mul(total, 1)")} if "a norm" in case else {}
     programs |= {"thin_reduce": ("mul(own, 0.5)", "mul(own, 1.0)")} if "squares" in case else {}
-    report = verified(_uneven(tmp_path, edit, programs))
+    path = _uneven(tmp_path, edit, programs)
+    report = verified(path)
     assert report.verdict is Verdict.REFUTED, report.text()
     assert words in report.text()
+    if case not in ("half of it", "nobody sends", "a stage of two sizes"):  # these cannot be carried out
+        assert max(run_plan(read_plan(path)).values()) > 1e-4
 
 
 @pytest.mark.parametrize(
