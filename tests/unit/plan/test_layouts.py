@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from tantamount.errors import UserError
 from tantamount.ir.relation import Partial, Placement, Replicate, Shard
 from tantamount.ir.types import DType, TensorType
 from tantamount.plan.joints import differ, sent
+from tantamount.plan.mutants import plan_mutants, write_mutant
 from tantamount.plan.parts import Held, Messages
 from tantamount.plan.read import read_plan
 from tantamount.proof import Options, prove
@@ -243,6 +245,14 @@ def test_what_does_not_come_as_it_is_taken_is_refuted(case: str, tmp_path: Path)
     assert words in report.text()
     if case not in ("half of it", "nobody sends", "a stage of two sizes"):  # these cannot be carried out
         assert max(run_plan(read_plan(path)).values()) > 1e-4
+
+
+def test_messages_that_go_astray_are_refuted(tmp_path: Path) -> None:
+    path = _uneven(tmp_path)
+    found = (mutant for mutant in plan_mutants(read_plan(path), 2) if "is sent" in mutant.what)
+    for k, mutant in enumerate(islice(found, 4)):
+        report = verified(write_mutant(mutant, path, tmp_path / str(k)))
+        assert report.verdict is Verdict.REFUTED, (mutant.what, report.text())
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,12 @@ def test_copies_that_are_reduced_wrongly_are_refuted(case: str, tmp_path: Path) 
     assert max(run_plan(read_plan(path)).values()) > 1e-4
 
 
+def test_a_copy_that_does_not_come_to_a_reduction_is_refuted(tmp_path: Path) -> None:
+    report = verified(_plan(tmp_path, None, {"first_reduce": ('all_reduce(d_w, "sum", "copy")', "mul(d_w, 1)")}))
+    assert report.verdict is Verdict.REFUTED
+    assert "the ranks never come so far (collective-deadlock): rank" in report.text()
+
+
 def _kept(table: dict[str, Any]) -> None:
     """The second copy of a layer is not updated."""
     table["part"]["layer_update"]["impl"] = {"copy": ["layer_update.json.gz", "layer_update.kept.json.gz"]}
