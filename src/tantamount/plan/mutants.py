@@ -339,12 +339,14 @@ def _exchanged(plan: Plan, table: Table, random_: random.Random) -> PlanMutant |
 
 
 def _astray(plan: Plan, table: Table, random_: random.Random) -> PlanMutant | None:
-    """A rank that is sent what a rank with another part has, where stages have different numbers of ranks."""
+    """A rank that is sent what another one is sent, where stages have different numbers of ranks."""
     if not plan.messages:
         return None
     changed = deepcopy(table)
-    number, messages = random_.choice(list(enumerate(changed["mesh"]["messages"])))
-    ranks = [str(text) for text in messages["ranks"]]
+    tables = cast("list[Table]", changed["mesh"]["messages"])
+    number = random_.randrange(len(tables))
+    messages = tables[number]
+    ranks = [str(text) for text in cast("list[object]", messages["ranks"])]
     k = random_.randrange(len(ranks))
     others = sorted(set(ranks) - {ranks[k]})
     if not others:
