@@ -87,7 +87,8 @@ def plan_mutants(plan: Plan, seed: int = 0) -> Iterator[PlanMutant]:
         lambda: _stages(plan, table, random_), lambda: _early(plan, table, random_),
         lambda: _shuffled(plan, table, random_), lambda: _broken(plan, table, random_),
         lambda: _lost(plan, table, random_), lambda: _unreduced(plan, table, random_),
-        lambda: _exchanged(plan, table, random_),
+        lambda: _exchanged(plan, table, random_), lambda: _astray(plan, table, random_),
+        lambda: _misdirected(plan, table, random_),
     ]  # fmt: skip
     seen: set[str] = set()
     idle = 0
@@ -342,6 +343,38 @@ def _exchanged(plan: Plan, table: Table, random_: random.Random) -> PlanMutant |
     listed[a], listed[b] = listed[b], listed[a]
     what = f"{name} has the programs of {axis} {a} and {b} exchanged"
     return PlanMutant("partitioning", what, name, changed)
+
+
+def _astray(plan: Plan, table: Table, random_: random.Random) -> PlanMutant | None:
+    """A rank that is sent what another one is sent, where stages have different numbers of ranks."""
+    if not plan.messages:
+        return None
+    changed = deepcopy(table)
+    tables = cast("list[Table]", changed["mesh"]["messages"])
+    number = random_.randrange(len(tables))
+    messages = tables[number]
+    ranks = [str(text) for text in cast("list[object]", messages["ranks"])]
+    k = random_.randrange(len(ranks))
+    others = sorted(set(ranks) - {ranks[k]})
+    if not others:
+        return None
+    messages["ranks"] = [*ranks[:k], random_.choice(others), *ranks[k + 1 :]]
+    what = f"rank {k} is sent {messages['ranks'][k]} and not {ranks[k]} by messages {number}"
+    return PlanMutant("partitioning", what, "joints", changed)
+
+
+def _misdirected(plan: Plan, table: Table, random_: random.Random) -> PlanMutant | None:
+    """A microbatch that is said to pass two pipelines, or none."""
+    if plan.copies == 1:
+        return None
+    changed = _with_events(table, plan.schedule, plan.schedule.devices)
+    first, second = random_.sample(changed["schedule"]["pipelines"], 2)
+    microbatch = random_.choice(first["microbatches"])
+    if random_.random() < 0.5:
+        first["microbatches"].remove(microbatch)
+        return PlanMutant("device assignment", f"microbatch {microbatch} passes no pipeline", "stages", changed)
+    second["microbatches"].append(microbatch)
+    return PlanMutant("device assignment", f"microbatch {microbatch} passes two pipelines", "stages", changed)
 
 
 # ---------------------------------------------------------------------------------------------- the schedule

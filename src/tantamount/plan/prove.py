@@ -10,6 +10,7 @@ from typing import Union
 
 from tantamount.calculus.infinities import is_real
 from tantamount.effort import TIMEOUT, Effort, Grown, Stopped, stopping, within
+from tantamount.errors import UserError
 from tantamount.ir.job import Job
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.classes import rank_classes
@@ -27,6 +28,7 @@ __all__ = ["part_checker"]
 Refine = Callable[[Job], Report]
 Differing = Callable[[Proof], Union[Report, None]]
 
+_NEVER_MET = ("collective-deadlock", "collective-mismatch")  # ranks of a part that do not do the same together
 _AT_ONCE = 1.0  # CPU seconds to see what is equal
 _STEPS = 2000  # of work to see what is equal in a small part, or in any after products are multiplied out
 _BRIEF = 0.8  # CPU seconds to compare all outputs where everything is small
@@ -52,6 +54,15 @@ def part_checker(
         except Stopped as stop:
             outputs = tuple(
                 OutputReport(name, Verdict.UNKNOWN, None, expected.text, str(stop))
+                for name, expected in part.job.outputs.items()
+            )
+            return _report(part, outputs, ())
+        except UserError as problem:
+            if problem.code not in _NEVER_MET:
+                raise
+            reason = f"the ranks never come so far ({problem.code}): {problem.found}"
+            outputs = tuple(
+                OutputReport(name, Verdict.REFUTED, None, expected.text, reason)
                 for name, expected in part.job.outputs.items()
             )
             return _report(part, outputs, ())

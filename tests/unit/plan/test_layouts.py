@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ import numpy as np
 import pytest
 
 from support.flat_plans import flat_job
+from support.plan_run import run_plan
 from support.plans import GROUPS, PROGRAMS, verified, write_plan
 from tantamount.errors import UserError
 from tantamount.ir.relation import Partial, Placement, Replicate, Shard
 from tantamount.ir.types import DType, TensorType
 from tantamount.plan.joints import differ, sent
+from tantamount.plan.mutants import plan_mutants, write_mutant
 from tantamount.plan.parts import Held, Messages
 from tantamount.plan.read import read_plan
 from tantamount.proof import Options, prove
@@ -111,9 +114,11 @@ def _last(table: dict[str, Any]) -> None:
 def test_wrong_programs_are_refuted(case: str, tmp_path: Path) -> None:
     name, change = WRONG_PROGRAMS[case]
     edit = _with_axes if name == "first_reduce" else None
-    report = verified(_plan(tmp_path, edit, {name: change}))
+    path = _plan(tmp_path, edit, {name: change})
+    report = verified(path)
     assert report.verdict is Verdict.REFUTED, report.text()
     assert [part.part for part in report.parts if part.verdict is not Verdict.PROVED] == [name.split(".")[0]]
+    assert max(run_plan(read_plan(path)).values()) > 1e-4
 
 
 @pytest.mark.parametrize(
@@ -197,8 +202,10 @@ def _uneven(folder: Path, edit: Edit | None = None, programs: Mapping[str, tuple
 
 
 def test_stages_with_other_numbers_of_ranks_are_proved(tmp_path: Path) -> None:
-    report = verified(_uneven(tmp_path))
+    path = _uneven(tmp_path)
+    report = verified(path)
     assert report.verdict is Verdict.PROVED, report.text()
+    assert max(run_plan(read_plan(path)).values()) < 1e-12
     assert "6 ranks (on devices of 4, 2)" in report.text()
 
 
@@ -232,9 +239,20 @@ def test_what_does_not_come_as_it_is_taken_is_refuted(case: str, tmp_path: Path)
     edit, words = UNEVEN[case]
     programs = {"norm": ('all_reduce(total, "sum", "world")', "mul(total, 1)")} if "a norm" in case else {}
     programs |= {"thin_reduce": ("mul(own, 0.5)", "mul(own, 1.0)")} if "squares" in case else {}
-    report = verified(_uneven(tmp_path, edit, programs))
+    path = _uneven(tmp_path, edit, programs)
+    report = verified(path)
     assert report.verdict is Verdict.REFUTED, report.text()
     assert words in report.text()
+    if case not in ("half of it", "nobody sends", "a stage of two sizes"):  # these cannot be carried out
+        assert max(run_plan(read_plan(path)).values()) > 1e-4
+
+
+def test_messages_that_go_astray_are_refuted(tmp_path: Path) -> None:
+    path = _uneven(tmp_path)
+    found = (mutant for mutant in plan_mutants(read_plan(path), 2) if "is sent" in mutant.what)
+    for k, mutant in enumerate(islice(found, 4)):
+        report = verified(write_mutant(mutant, path, tmp_path / str(k)))
+        assert report.verdict is Verdict.REFUTED, (mutant.what, report.text())
 
 
 @pytest.mark.parametrize(

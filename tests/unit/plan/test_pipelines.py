@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from support.flat_plans import flat_job
+from support.plan_run import run_plan
 from support.plans import GROUPS, PROGRAMS, verified, write_plan
 from tantamount.errors import UserError
 from tantamount.plan.mutants import plan_mutants, write_mutant
@@ -72,6 +73,7 @@ def test_a_pipeline_from_both_ends_is_proved_and_so_as_one_job(tmp_path: Path) -
     checked = prove(flat_job(read_plan(path)), Options(cut=False)).check(expand=False)
     assert len(checked) == 6
     assert {output.verdict for output in checked} == {Verdict.PROVED}, checked
+    assert max(run_plan(read_plan(path)).values()) < 1e-12
 
 
 BOTH = "layer_reduce", "layer_reduce.other"
@@ -90,8 +92,13 @@ def test_copies_that_are_reduced_wrongly_are_refuted(case: str, tmp_path: Path) 
     report = verified(path)
     assert report.verdict is Verdict.REFUTED, report.text()
     assert [part.part for part in report.parts if part.verdict is not Verdict.PROVED] == ["layer_reduce"]
-    checked = prove(flat_job(read_plan(path)), Options(cut=False)).check(expand=False)
-    assert {output.verdict for output in checked} != {Verdict.PROVED}
+    assert max(run_plan(read_plan(path)).values()) > 1e-4
+
+
+def test_a_copy_that_does_not_come_to_a_reduction_is_refuted(tmp_path: Path) -> None:
+    report = verified(_plan(tmp_path, None, {"first_reduce": ('all_reduce(d_w, "sum", "copy")', "mul(d_w, 1)")}))
+    assert report.verdict is Verdict.REFUTED
+    assert "the ranks never come so far (collective-deadlock): rank" in report.text()
 
 
 def _kept(table: dict[str, Any]) -> None:
@@ -172,8 +179,10 @@ def _side_by_side(table: dict[str, Any]) -> None:
 
 def test_pipelines_that_split_the_model_in_different_places(tmp_path: Path) -> None:
     """Their copies are added up where nothing else is to be done: in the order of the pieces, on all devices."""
-    report = verified(_plan(tmp_path, _side_by_side))
+    path = _plan(tmp_path, _side_by_side)
+    report = verified(path)
     assert report.verdict is Verdict.PROVED, report.text()
+    assert max(run_plan(read_plan(path)).values()) < 1e-12
 
     def early(table: dict[str, Any]) -> None:
         _side_by_side(table)
