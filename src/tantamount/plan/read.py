@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from tantamount.capture.documents import parse_toml
 from tantamount.capture.fields import Fields, Place, nearest, shown
@@ -189,24 +189,19 @@ class _Reader:
             frozen, data, results = (_names(fields, key) for key in ("frozen", "data", "results"))
             _known(frozen + data, inputs, place)
             _known(results, outputs, place)
-            family = None if family is None else family.of_others(frozenset(inputs) - frozenset(data))
             carried = mapping("carried", inputs)
             _known(carried.values(), outputs, fields.at("carried"))
             if carried and family is None:
                 needed = "size symbols: what is carried from one microbatch to the next is that of one"
                 raise fields.at("carried").wrong("programs for one number of rows", needed, code="rows")
-            if carried and family is not None:
-                family = replace(family, carried=tuple(carried.values()))
+            if family is not None:
+                others = frozenset(inputs) - frozenset(data)
+                family = replace(family, carried=tuple(carried.values())).of_others(others)
                 job = family.at(family.rows.alike, family.rows.each)
-            steps = dict.fromkeys((family.rows.each, family.rows.last)) if carried and family is not None else {}
-            uneven = family is not None and family.rows.uneven
             return Part(
                 name, runs, _of_others(job, data), before=self._streams(fields, "before", inputs, outputs),
                 after=self._streams(fields, "after", outputs, inputs), parameters=parameters, frozen=frozen, data=data,
-                results=results, family=family, carried=carried,
-                steps=tuple(family.step(rows) for rows in steps if family is not None), kept=meshes.axis if uneven else "",
-                smaller=family.at(1, family.rows.last) if uneven and family else None,
-                divided=family.divided() if uneven and family else None,
+                results=results, carried=carried, **_classes(family),
             )  # fmt: skip
         members = self._members(fields, inputs) if runs is Runs.TIED else {}
         family = None if family is None else family.of_others(frozenset(inputs))
@@ -493,6 +488,18 @@ def _finished(schedule: Schedule) -> Schedule:
     ]
     devices = tuple((*events, *end) for events, end in zip(schedule.devices, ends, strict=True))
     return replace(schedule, devices=devices)
+
+
+def _classes(family: Family | None) -> dict[str, Any]:
+    """What there is to prove of a pass beside what it does with the microbatches of one size."""
+    if family is None:
+        return {}
+    rows = family.rows
+    steps = dict.fromkeys((rows.each, rows.last)) if family.carried else ()
+    found: dict[str, Any] = {"family": family, "steps": tuple(family.step(number) for number in steps)}
+    if rows.uneven:
+        found |= {"kept": family.axis, "smaller": family.at(1, rows.last), "divided": family.divided()}
+    return found
 
 
 def _relation(value: object, place: Place, mesh: Mesh) -> object:
