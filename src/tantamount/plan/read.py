@@ -99,6 +99,9 @@ class _Reader:
         meshes = self._meshes()
         schedule, called = self._schedule(meshes)
         outer = top.at("[part]")
+        commas = next((name for name in outer.table(top.get("part")) if "," in name), None)
+        if commas is not None:  # parts have further jobs, under names with commas
+            raise outer.wrong(shown(commas), "names without commas")
         tables = {outer.name(name, "a part's name"): outer.at(name).table(value)
                   for name, value in outer.table(top.get("part"), "a table of parts").items()}  # fmt: skip
         shared = {name for name, value in tables.items() if value.get("kind") == Runs.TIED.value}
@@ -295,6 +298,8 @@ class _Reader:
             needed = "the two symbols that [data] names: `rows` of a program, and those of the whole `batch`"
             raise place.wrong(f"the size symbols {', '.join(found)}", needed, code="rows")
         rows, batch = meshes.symbols
+        if meshes.axis not in mesh.axes and rows in found:
+            raise place.wrong(f"the size symbol {rows}", f"{batch} alone, after the microbatches", code="rows")
         hints = {name: {s.label: s.hint for s in graph.sizes.symbols} for name, graph in graphs.items()}
         own = [hint[rows] for name, hint in hints.items() if name != "spec" and rows in hint]
         whole = {hint[batch] for hint in hints.values() if batch in hint} | {h for h in [hints["spec"].get(rows)] if h}

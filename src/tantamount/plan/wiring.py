@@ -13,12 +13,15 @@ from dataclasses import replace
 from itertools import pairwise
 
 from tantamount.capture.inplace import overwritten_input
+from tantamount.ir.graph import Graph
 from tantamount.ops.classes import rank_classes
 from tantamount.plan.finish import finish_joints
 from tantamount.plan.joints import Joint, differ
 from tantamount.plan.parts import Part, Plan, Runs
 
-__all__ = ["Joint", "joints_of"]
+__all__ = ["Joint", "causes_of", "joints_of"]
+
+_MESSAGES = ("isend", "irecv", "p2p")  # of whatever operator: one that sends or receives
 
 
 def joints_of(plan: Plan) -> tuple[Joint, ...]:
@@ -143,10 +146,20 @@ def _causes(plan: Plan) -> Iterator[Joint]:
         sides += [(graph, late, named) for graph in {id(g): g for g in job.implementation}.values()]
         for graph, given, results in sides:
             for output in graph.outputs:
-                found = given & graph.ancestors(output.node).keys() if output.name in results else ()
+                found = given & causes_of(graph, output.node) if output.name in results else ()
                 for name in found:
                     problem = f"{output.name} of {part.name} goes forward, and depends on {name}, which comes back"
                     yield Joint(output.name, part.name, part.name, "", problem=problem)
+
+
+def causes_of(graph: Graph, node: str) -> set[str]:
+    """The nodes that a node may depend on, on any rank that runs the program: what is received may be anything that is
+    sent."""
+    found = set(graph.ancestors(node))
+    messages = [other.name for other in graph.nodes if any(word in other.target for word in _MESSAGES)]
+    if not found.isdisjoint(messages):
+        found.update(name for message in messages for name in graph.ancestors(message))
+    return found
 
 
 def _carried(plan: Plan) -> Iterator[Joint]:
@@ -175,7 +188,7 @@ def _carried(plan: Plan) -> Iterator[Joint]:
             *((graph, named, left) for graph in graphs),
         ]:
             for output in graph.outputs:
-                among = graph.ancestors(output.node).keys() & (back if output.name in after_ else before)
+                among = causes_of(graph, output.node) & (back if output.name in after_ else before)
                 for name in sorted(among):
                     why = "comes back" if output.name in after_ else "is carried from one microbatch to the next"
                     problem = f"{output.name} of {part.name} depends on {name}, which {why}"

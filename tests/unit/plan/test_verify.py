@@ -277,6 +277,7 @@ def _set(*path: str, value: object) -> Edit:
 
 
 BAD = {
+    "comma": (lambda table: table["part"].update({"first, rows apart": table["part"]["first"]}), "plan-field"),
     "format": (_set("format", value="plan/2"), "plan-format"),
     "key": (_set("modell", value={}), "plan-unknown-key"),
     "mesh": (_set("mesh", "axes", "dp", value=0), "plan-field"),
