@@ -34,7 +34,7 @@ _TOP = (
 )  # fmt: skip
 _OF_ALL = ("kind", "spec", "impl", "inputs", "outputs")
 _OF_KIND = {
-    Runs.PASS: ("before", "after", "parameters", "frozen", "data", "results", "carried"),
+    Runs.PASS: ("before", "after", "parameters", "frozen", "data", "results", "carried", "symbols"),
     Runs.PIECE: ("of", "takes", "gives", "updates", "state"),
     Runs.ONCE: ("takes", "sums", "gives"),
     Runs.TIED: ("of", "takes", "sums", "gives", "updates", "state"),
@@ -190,7 +190,8 @@ class _Reader:
             parameters = mapping("parameters", inputs)
             _known(parameters.values(), outputs, fields.at("parameters"))
             frozen, data, results = (_names(fields, key) for key in ("frozen", "data", "results"))
-            _known(frozen + data, inputs, place)
+            symbols = _names(fields, "symbols")
+            _known(frozen + data + symbols, inputs, place)
             _known(results, outputs, place)
             carried = mapping("carried", inputs)
             _known(carried.values(), outputs, fields.at("carried"))
@@ -204,7 +205,7 @@ class _Reader:
             return Part(
                 name, runs, _of_others(job, data), before=self._streams(fields, "before", inputs, outputs),
                 after=self._streams(fields, "after", outputs, inputs), parameters=parameters, frozen=frozen, data=data,
-                results=results, carried=carried, **_classes(family),
+                results=results, symbols=symbols, carried=carried, **_classes(family),
             )  # fmt: skip
         members = self._members(fields, inputs) if runs is Runs.TIED else {}
         family = None if family is None else family.of_others(frozenset(inputs))

@@ -38,7 +38,11 @@ def _roles(plan: Plan) -> Iterator[Joint]:
             yield Joint("", part.name, part.name, "", problem=f"{part.name} is a part that never runs")
         if part.runs is Runs.PASS:
             inputs = [*part.parameters, *part.frozen, *part.data, *(s.forward for s in part.before.values())]
-            inputs += [*part.carried, *(s.backward for s in part.after.values() if s.backward is not None)]
+            inputs += [
+                *part.symbols,
+                *part.carried,
+                *(s.backward for s in part.after.values() if s.backward is not None),
+            ]
             outputs = [
                 *part.parameters.values(),
                 *part.results,
