@@ -44,7 +44,8 @@ class _Merged:
             return first
         if all(isinstance(value, dict) and value.keys() == first.keys() for value in values):
             return {name: self.value([value[name] for value in values], name) for name in first}
-        if all(isinstance(value, list) and len(value) == len(first) for value in values):
+        lists = cast("Sequence[list[Any]]", values)
+        if all(isinstance(value, list) for value in values) and len({len(value) for value in lists}) == 1:
             return [self.value(items, key) for items in zip(*values, strict=True)]
         if all(type(value) is int for value in values):
             text = self._text(values)

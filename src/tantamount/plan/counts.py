@@ -84,7 +84,7 @@ def microbatches_of(plan: Plan, refine: Callable[[Job], Report], granted: Collec
     least, other = (2, f", the last of which has {rows.last}") if rows.uneven else (1, "")
     return True, (
         f"for every number of microbatches >= {least}, here {plan.microbatches}, of {rows.each} rows of a rank{other}, "
-        f"the size {rows.batch} in its programs being the rows of all; the schedule for the number that there is"
+        f"with these programs, in which {rows.batch} is the rows of all; the schedule for the number that there is"
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 from tantamount.capture.job import job_of
 from tantamount.errors import UserError
@@ -168,8 +168,13 @@ class Family:
         if not self.carried:
             return job
         kept = {name: wanted for name, wanted in job.outputs.items() if name not in self.carried}
-        at = None if job.at is None else lambda sizes: self._without(cast("Any", job.at)(sizes))
-        return replace(job, outputs=kept, at=at)
+        sized = job.at
+
+        def at(sizes: Mapping[str, int]) -> Job:
+            assert sized is not None
+            return self._without(sized(sizes))
+
+        return replace(job, outputs=kept, at=None if sized is None else at)
 
     def _over_two(self, name: str, placements: Sequence[Placement] | None, at: int) -> object:
         """A relation over the axis of microbatches as one of two ranks that have different numbers of rows."""

@@ -55,8 +55,10 @@ class _Finish:
         return self._piece(part) if part.runs is Runs.PIECE else self._copies(part)
 
     def _passed(self, part: Part) -> Iterator[Joint]:
-        """Parameters and accumulated gradients of the pieces of a part."""
+        """Parameters and accumulated gradients of the pieces of a part, and numbers that it is given."""
         axis, count = self.plan.axis, self.numbers[part.name]
+        for name in part.symbols:
+            yield self._taken(part, name, name, self._symbol(part, name, name), count)
         for parameter in (*part.parameters, *part.frozen):
             held = part.input(parameter)
             if held.placements[axis] != Replicate():

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from tantamount.capture.documents import parse_toml
 from tantamount.capture.fields import Fields, Place, nearest, shown
@@ -33,7 +33,7 @@ _TOP = (
 )  # fmt: skip
 _OF_ALL = ("kind", "spec", "impl", "inputs", "outputs")
 _OF_KIND = {
-    Runs.PASS: ("before", "after", "parameters", "frozen", "data", "results", "layout", "carried"),
+    Runs.PASS: ("before", "after", "parameters", "frozen", "data", "results", "layout", "carried", "symbols"),
     Runs.PIECE: ("of", "takes", "gives", "updates", "state", "layout"),
     Runs.ONCE: ("takes", "sums", "gives"),
     Runs.TIED: ("of", "takes", "sums", "gives", "updates", "state", "layout"),
@@ -82,6 +82,9 @@ class _Reader:
         if meshes.pipelines > 1:
             meshes.refuse(top, COPY, "that of the pipelines")
         outer = top.at("[part]")
+        commas = next((name for name in outer.table(top.get("part")) if "," in name), None)
+        if commas is not None:  # parts have further jobs, under names with commas
+            raise outer.wrong(shown(commas), "names without commas")
         tables = {outer.name(name, "a part's name"): outer.at(name).table(value)
                   for name, value in outer.table(top.get("part"), "a table of parts").items()}  # fmt: skip
         shared = {name for name, value in tables.items() if value.get("kind") == Runs.TIED.value}
@@ -171,26 +174,22 @@ class _Reader:
             parameters = mapping("parameters", inputs)
             _known(parameters.values(), outputs, fields.at("parameters"))
             frozen, data, results = (_names(fields, key) for key in ("frozen", "data", "results"))
-            _known(frozen + data, inputs, place)
+            symbols = _names(fields, "symbols")
+            _known(frozen + data + symbols, inputs, place)
             _known(results, outputs, place)
-            family = None if family is None else family.of_others(frozenset(inputs) - frozenset(data))
             carried = mapping("carried", inputs)
             _known(carried.values(), outputs, fields.at("carried"))
             if carried and family is None:
                 needed = "size symbols: what is carried from one microbatch to the next is that of one"
                 raise fields.at("carried").wrong("programs for one number of rows", needed, code="rows")
-            if carried and family is not None:
-                family = replace(family, carried=tuple(carried.values()))
+            if family is not None:
+                others = frozenset(inputs) - frozenset(data)
+                family = replace(family, carried=tuple(carried.values())).of_others(others)
                 job = family.at(family.rows.alike, family.rows.each)
-            steps = dict.fromkeys((family.rows.each, family.rows.last)) if carried and family is not None else {}
-            uneven = family is not None and family.rows.uneven
             return Part(
                 name, runs, _of_others(job, data), before=self._streams(fields, "before", inputs, outputs),
                 after=self._streams(fields, "after", outputs, inputs), parameters=parameters, frozen=frozen, data=data,
-                results=results, layout=layout, family=family, carried=carried, kept=meshes.axis if uneven else "",
-                steps=tuple(family.step(rows) for rows in steps if family is not None),
-                smaller=family.at(1, family.rows.last) if uneven and family else None,
-                divided=family.divided() if uneven and family else None,
+                results=results, layout=layout, symbols=symbols, carried=carried, **_classes(family),
             )  # fmt: skip
         members = self._members(fields, inputs) if runs is Runs.TIED else {}
         family = None if family is None else family.of_others(frozenset(inputs))
@@ -284,6 +283,8 @@ class _Reader:
             needed = "the two symbols that [data] names: `rows` of a program, and those of the whole `batch`"
             raise place.wrong(f"the size symbols {', '.join(found)}", needed, code="rows")
         rows, batch = meshes.symbols
+        if meshes.axis not in mesh.axes and rows in found:
+            raise place.wrong(f"the size symbol {rows}", f"{batch} alone, after the microbatches", code="rows")
         hints = {name: {s.label: s.hint for s in graph.sizes.symbols} for name, graph in graphs.items()}
         own = [hint[rows] for name, hint in hints.items() if name != "spec" and rows in hint]
         whole = {hint[batch] for hint in hints.values() if batch in hint} | {h for h in [hints["spec"].get(rows)] if h}
@@ -447,6 +448,18 @@ class _Reader:
                     shown(name), "parts of kind piece or once", code="unknown-part", hint=nearest(name, known)
                 )
         return names
+
+
+def _classes(family: Family | None) -> dict[str, Any]:
+    """What there is to prove of a pass beside what it does with the microbatches of one size."""
+    if family is None:
+        return {}
+    rows = family.rows
+    steps = dict.fromkeys((rows.each, rows.last)) if family.carried else ()
+    found: dict[str, Any] = {"family": family, "steps": tuple(family.step(number) for number in steps)}
+    if rows.uneven:
+        found |= {"kept": family.axis, "smaller": family.at(1, rows.last), "divided": family.divided()}
+    return found
 
 
 def _relation(value: object, place: Place, mesh: Mesh) -> object:

@@ -14,13 +14,16 @@ from itertools import pairwise
 from math import prod
 
 from tantamount.capture.inplace import overwritten_input
+from tantamount.ir.graph import Graph
 from tantamount.ops.classes import rank_classes
 from tantamount.plan.finish import finish_joints
 from tantamount.plan.joints import Joint, differ, sent
 from tantamount.plan.late import late
 from tantamount.plan.parts import Held, Part, Plan, Runs
 
-__all__ = ["Joint", "joints_of"]
+__all__ = ["Joint", "causes_of", "joints_of"]
+
+_MESSAGES = ("isend", "irecv", "p2p")  # of whatever operator: one that sends or receives
 
 
 def joints_of(plan: Plan) -> tuple[Joint, ...]:
@@ -37,7 +40,11 @@ def _roles(plan: Plan) -> Iterator[Joint]:
             yield Joint("", part.name, part.name, "", problem=f"{part.name} is a part that never runs")
         if part.runs is Runs.PASS:
             inputs = [*part.parameters, *part.frozen, *part.data, *(s.forward for s in part.before.values())]
-            inputs += [*part.carried, *(s.backward for s in part.after.values() if s.backward is not None)]
+            inputs += [
+                *part.symbols,
+                *part.carried,
+                *(s.backward for s in part.after.values() if s.backward is not None),
+            ]
             outputs = [
                 *part.parameters.values(),
                 *part.results,
@@ -157,6 +164,16 @@ def _causes(plan: Plan) -> Iterator[Joint]:
                             yield Joint(output.name, part.name, part.name, "", problem=f"{problem}, which comes back")
 
 
+def causes_of(graph: Graph, node: str) -> set[str]:
+    """The nodes that a node may depend on, on any rank that runs the program: what is received may be anything that is
+    sent."""
+    found = set(graph.ancestors(node))
+    messages = [other.name for other in graph.nodes if any(word in other.target for word in _MESSAGES)]
+    if not found.isdisjoint(messages):
+        found.update(name for message in messages for name in graph.ancestors(message))
+    return found
+
+
 def _carried(plan: Plan) -> Iterator[Joint]:
     """Between microbatches: what one leaves to the next must be held as that takes it, nothing else may depend on it,
     and it must not wait for the backward pass, whose order is another one."""
@@ -183,7 +200,7 @@ def _carried(plan: Plan) -> Iterator[Joint]:
             *((graph, named, left) for graph in graphs),
         ]:
             for output in graph.outputs:
-                among = graph.ancestors(output.node).keys() & (back if output.name in after_ else before)
+                among = causes_of(graph, output.node) & (back if output.name in after_ else before)
                 for name in sorted(among):
                     why = "comes back" if output.name in after_ else "is carried from one microbatch to the next"
                     problem = f"{output.name} of {part.name} depends on {name}, which {why}"

@@ -22,6 +22,7 @@ from tantamount.capture.programs import write_document
 from tantamount.errors import UserError
 from tantamount.plan.read import read_plan
 from tantamount.plan.result import PlanReport
+from tantamount.plan.wiring import causes_of
 from tantamount.verdict import Verdict
 
 PASSES = ("first", "layer", "last")
@@ -264,6 +265,25 @@ LATE = (
     "kept = add(old, new)",
     'd = aten.sum.default(d_y)\ne = all_reduce(d, "sum", "dp")\nz = mul(e, 0)\no = add(old, z)\nkept = add(o, new)',
 )
+
+
+def test_what_is_received_depends_on_what_is_sent() -> None:
+    graph = typed_graph(
+        """
+        state: float32[2]
+        x: float32[2]
+        buffer = aten.zeros_like.default(x)
+        sent = _c10d_functional.isend.default(state, 0, 0, "dp")
+        got = _c10d_functional.irecv.default(buffer, 0, 0, "dp")
+        y = _c10d_functional.wait_tensor.default(got)
+        z = mul(x, 2)
+        -> y, z
+        """,
+        {"dp": 2},
+    )
+    assert "state" not in graph.ancestors("y")
+    assert "state" in causes_of(graph, "y")
+    assert "state" not in causes_of(graph, "z")
 
 
 def _backwards(table: dict[str, Any]) -> None:

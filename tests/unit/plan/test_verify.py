@@ -277,6 +277,7 @@ def _set(*path: str, value: object) -> Edit:
 
 
 BAD = {
+    "comma": (lambda table: table["part"].update({"first, rows apart": table["part"]["first"]}), "plan-field"),
     "format": (_set("format", value="plan/2"), "plan-format"),
     "key": (_set("modell", value={}), "plan-unknown-key"),
     "mesh": (_set("mesh", "axes", "dp", value=0), "plan-field"),
@@ -400,3 +401,37 @@ def test_the_second_engine_compares_every_part(tmp_path: Path) -> None:
     (bad,) = [part for part in wrong.parts if part.verdict is not Verdict.EQUAL_REDUCED]
     assert bad.part == "layer"
     assert bad.counterexample is not None
+
+
+def _scaled(table: dict[str, Any]) -> None:
+    table["symbols"] = ["lr", "scale"]
+    table["part"]["last"]["symbols"] = ["scale"]
+    table["part"]["last"]["inputs"]["scale"] = "Replicate()"
+
+
+_LOSS = ("d_x = aten.div.Tensor(x, 32)", "scale: float32[]\nm = aten.div.Tensor(x, 32)\nd_x = mul(m, scale)")
+_LESS = ("f = mul(factor, lr)", "scale: float32[]\nf1 = mul(factor, lr)\nf = div(f1, scale)")
+SCALED = dict.fromkeys(("last.spec", "last"), _LOSS) | {
+    f"{part}_update{side}": _LESS for part in ("first", "layer") for side in (".spec", "")
+}
+
+
+def test_a_loss_scale_is_a_number_of_passes_and_updates(tmp_path: Path) -> None:
+    assert verified(write_plan(tmp_path, SCALED, _scaled)).verdict is Verdict.PROVED
+    forgotten = {**SCALED, "layer_update": (_LESS[0], _LESS[1].replace("div(f1, scale)", "mul(f1, 1)"))}
+    report = verified(write_plan(tmp_path, forgotten, _scaled))
+    assert [part.part for part in report.parts if part.verdict is Verdict.REFUTED] == ["layer_update"]
+
+    def unnamed(table: dict[str, Any]) -> None:
+        _scaled(table)
+        table["symbols"] = ["lr"]
+
+    report = verified(write_plan(tmp_path, SCALED, unnamed))
+    assert report.verdict is not Verdict.PROVED
+    assert "last takes scale, which nothing before it gives" in report.text()
+
+    def cut(table: dict[str, Any]) -> None:
+        _scaled(table)
+        table["part"]["last"]["inputs"]["scale"] = {"dp": 'Partial("sum")'}
+
+    assert verified(write_plan(tmp_path, SCALED, cut)).verdict is not Verdict.PROVED
