@@ -167,7 +167,12 @@ def show(path: Path) -> int:
 )
 @click.option("--sp", is_flag=True, help="Sequence parallelism over the ranks of tp.")
 @click.option("--cp", type=POSITIVE, default=1, help="Context-parallel ranks, with a part of the sequence.")
-@click.option("--context", default="gather", help="gather (keys and values), ulysses (heads against positions), ring (keys and values go round), or zigzag (a ring with balanced load).")
+@click.option(
+    "--context",
+    default="gather",
+    help="gather (keys and values), ulysses (heads against positions), ring (keys and values go round) or zigzag (a "
+    "ring whose ranks have two chunks each, one from the front and one from the back).",
+)
 @click.option("--ep", type=POSITIVE, default=1, help="Ranks that have experts, to which tokens are sent.")
 @click.option(
     "--capacity",

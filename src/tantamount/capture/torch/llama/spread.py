@@ -38,8 +38,8 @@ class Degrees:
     ``zero``: 1, optimizer states are cut over dp; 2, gradients as well, in every microbatch; 3, parameters as well.
     ``sp``: sequence parallelism over the ranks of tp. ``cp`` ranks have parts of the sequence, attention is of the kind
     ``context`` (gather, ulysses, ring, zigzag). ``ep`` ranks have parts of the experts, to which tokens are sent,
-    ``capacity`` of a rank's part of a row at most (0: all of them). ``tied``: the head's matrix is the embedding's table.
-    ``recompute``: layers keep their input only, and do their forward pass again in the backward pass."""
+    ``capacity`` of a rank's part of a row at most (0: all of them). ``tied``: the head's matrix is the embedding's
+    table. ``recompute``: layers keep their input only, and do their forward pass again in the backward pass."""
 
     dp: int
     tp: int
