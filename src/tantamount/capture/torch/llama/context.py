@@ -147,8 +147,13 @@ class _Ring(torch.autograd.Function):
                 of_v = _rows(of_v, columns, of_v[:, :, columns] + _by_group(weights.mT @ grad[:, :, rows], times))
             if step + 1 < many:
                 keys, values = passed_on(keys, ranks, "cp"), passed_on(values, ranks, "cp")
-            of_k, of_v = passed_on(of_k, ranks, "cp"), passed_on(of_v, ranks, "cp")
+            of_k, of_v = _handed(of_k, ranks), _handed(of_v, ranks)
         return of_q, of_k, of_v, None
+
+
+def _handed(grad: torch.Tensor, ranks: Ranks) -> torch.Tensor:
+    """A gradient of keys or values where they are next: of its own ones a rank has it after the last step."""
+    return passed_on(grad, ranks, "cp")
 
 
 def _by_group(x: torch.Tensor, times: int) -> torch.Tensor:
