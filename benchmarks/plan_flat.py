@@ -44,6 +44,7 @@ WAYS: dict[str, tuple[Any, dict[str, Any]]] = {
     "recompute": (SMALL, {**ONE, "recompute": True}),
     "cp gather": (SMALL, {**ONE, "cp": 2}),
     "cp ulysses": (SMALL, {**ONE, "cp": 2, "context": "ulysses", "tp": 1}),
+    "cp ring": (SMALL, {**ONE, "cp": 2, "context": "ring"}),
     "tied": (SMALL, {**ONE, "tied": True}),
     "tied, adamw, zero 1": (SMALL, {**ONE, "tied": True, "optimizer": "adamw", "zero": 1}),
     "pp": (TWO_LAYERS, {**ONE, "pp": 2}),

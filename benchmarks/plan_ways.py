@@ -81,9 +81,9 @@ def _own(x: Any, dim: int, group: Any) -> Any:
     return x if group is None else torch.cat([x] * group.size(), dim)
 
 
-def _but_the_last(rank: int, source: int, *rest: Any) -> Any:
-    """A block that is skipped: the keys of the rank that is farthest away."""
-    return None if rank > 0 and source == 0 else SEEN(rank, source, *rest)
+def _but_the_last(rank: int, source: int) -> bool:
+    """A block that is skipped: the keys of the first rank."""
+    return SEEN(rank, source) and (rank == 0 or source > 0)
 
 
 def _never_own(q: Any, k: Any, own: bool) -> Any:

@@ -170,8 +170,7 @@ def show(path: Path) -> int:
 @click.option(
     "--context",
     default="gather",
-    help="gather (keys and values), ulysses (heads against positions), ring (keys and values go round) or zigzag (a "
-    "ring whose ranks have two chunks each, one from the front and one from the back).",
+    help="gather (keys and values), ulysses (heads against positions) or ring (keys and values go round).",
 )
 @click.option("--ep", type=POSITIVE, default=1, help="Ranks that have experts, to which tokens are sent.")
 @click.option(

@@ -173,7 +173,7 @@ class NewPart:
 
 def write_part(folder: Path, part: NewPart) -> dict[str, Any]:
     """Capture a part and write its graphs to a folder; its table, which names them."""
-    spec = capture(part.build(Ranks(chunks=part.degrees.dealt)), (), part.whole)
+    spec = capture(part.build(Ranks()), (), part.whole)
     write_document(folder / f"{part.name}.spec.json.gz", spec.document)
     axes = [axis for axis in part.mesh if axis in part.varies and part.mesh[axis] > 1]
     names: list[str] = []
