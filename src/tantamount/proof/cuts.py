@@ -300,8 +300,9 @@ class Cuts:
         if name not in self._uncut:
             (operand,) = references(self.job.specification.by_name[name])
             before, form = self.specification.values[operand], self._of_computed(operand, root)
-            known = form is not None and isinstance(before, Tensor)
-            result = self.specification.again(name, {operand: replace(before, value=form)}) if known else None
+            result: Result | None = None
+            if form is not None and isinstance(before, Tensor):
+                result = self.specification.again(name, {operand: replace(before, value=form)})
             self._uncut[name] = result.value if isinstance(result, Tensor) else None
         return self._uncut[name]
 
