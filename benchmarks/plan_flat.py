@@ -23,6 +23,7 @@ from tantamount.answers import verify_plan
 from tantamount.capture.torch.llama.model import Shape
 from tantamount.capture.torch.llama.plan import write_plan
 from tantamount.capture.torch.llama.spread import Degrees
+from tantamount.correspond.alignment import align
 from tantamount.effort import Stopped, within
 from tantamount.plan.read import read_plan
 from tantamount.proof import Options, prove
@@ -78,7 +79,8 @@ def main() -> int:
             found: dict[str, str] = {}
             try:
                 with within(PATIENCE):
-                    proof = prove(job, Options(cut=False))
+                    ring = degrees.get("context") == "ring"  # whose ranks run programs of their own
+                    proof = prove(job, Options(cut=True, align=align) if ring else Options(cut=False))
                     for name in job.outputs:
                         (output,) = proof.check(only=[name], infer=False)
                         found[name] = output.verdict.value

@@ -75,7 +75,7 @@ def _swapped(x: torch.Tensor, group: Any) -> torch.Tensor:
 
 
 def passed_on(x: torch.Tensor, ranks: Ranks, axis: str) -> torch.Tensor:
-    """What the rank before this one along an axis has, the last one for the first; all hand theirs on."""
+    """The tensor of the rank before this one along an axis, of the last one for the first; all hand theirs on."""
     many, rank, group = ranks.size(axis), ranks.rank(axis), ranks.group(axis)
     x = x.contiguous()
     sent, found = ([len(x) if k == other % many else 0 for k in range(many)] for other in (rank + 1, rank - 1))
