@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from plan_ways import EXPERT, GROUPED, LATENT, LLAMA, TENSOR
 
-from tantamount.capture.torch.llama import experts, model, plan, ranks, steps
+from tantamount.capture.torch.llama import context, experts, model, plan, ranks, steps
 from tantamount.capture.torch.llama.model import Shape
 from tantamount.capture.torch.llama.plan import parts_of, write_part, write_plan
 from tantamount.capture.torch.llama.ranks import Ranks
@@ -55,7 +55,7 @@ REDUCED, NORM, LOSS, LEFT, ENTERED = steps._reduced, plan.norm_step, steps.loss,
 ROTARY, DISPATCHED, LAYER, UPDATE, TIED = (
     model.rotary, experts._dispatched, steps.expert_layer, plan.update_step, plan.tied_step,
 )  # fmt: skip
-ATTENTION, MIXED, GRADIENTS, NORMED = model.attention, model._mixed, steps._gradients, experts.normed
+ATTENTION, MIXED, GRADIENTS, NORMED = model.attention, context._mixed, steps._gradients, experts.normed
 
 
 # ---------------------------------------------------------------------------------------------- the mistakes
@@ -211,7 +211,7 @@ CASES: dict[str, Case] = {  # way, what is replaced by what, the parts that are 
     "ad16 root of a partial sum": ("plain", plan, "norm_step", _root_before_sum, ("norm",)),
     "ad19 contraction in two orders": ("heads", model, "attention", _other_order, ("layer",)),
     "ad21 norm over the heads of one rank": ("ep", experts, "normed", _norm_of_heads, ("moe",)),
-    "ad23 documents across ranks": ("cp", model, "_mixed", _documents, ("layer",)),
+    "ad23 documents across ranks": ("cp", context, "_mixed", _documents, ("layer",)),
     "ad27 gradients of copies are not added": ("tied", plan, "tied_step", _no_copies, ("word_reduce",)),
     "ad28 one token too many": ("plain", steps, "embedded", _one_more, ("embedding",)),
     "ad32 first part everywhere": ("plain", Ranks, "rank", _first_part, ("embedding",)),

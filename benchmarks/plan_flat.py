@@ -23,6 +23,7 @@ from tantamount.answers import verify_plan
 from tantamount.capture.torch.llama.model import Shape
 from tantamount.capture.torch.llama.plan import write_plan
 from tantamount.capture.torch.llama.spread import Degrees
+from tantamount.correspond.alignment import align
 from tantamount.effort import Stopped, within
 from tantamount.plan.read import read_plan
 from tantamount.proof import Options, prove
@@ -44,6 +45,7 @@ WAYS: dict[str, tuple[Any, dict[str, Any]]] = {
     "recompute": (SMALL, {**ONE, "recompute": True}),
     "cp gather": (SMALL, {**ONE, "cp": 2}),
     "cp ulysses": (SMALL, {**ONE, "cp": 2, "context": "ulysses", "tp": 1}),
+    "cp ring": (SMALL, {**ONE, "cp": 2, "context": "ring"}),
     "tied": (SMALL, {**ONE, "tied": True}),
     "tied, adamw, zero 1": (SMALL, {**ONE, "tied": True, "optimizer": "adamw", "zero": 1}),
     "pp": (TWO_LAYERS, {**ONE, "pp": 2}),
@@ -81,7 +83,8 @@ def main() -> int:
             found: dict[str, str] = {}
             try:
                 with within(PATIENCE):
-                    proof = prove(job, Options(cut=False))
+                    ring = degrees.get("context") == "ring"  # whose ranks run programs of their own
+                    proof = prove(job, Options(cut=True, align=align) if ring else Options(cut=False))
                     for name in job.outputs:
                         (output,) = proof.check(only=[name], infer=False)
                         found[name] = output.verdict.value

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from tantamount.answers import verify_plan
-from tantamount.capture.torch.llama import experts, model, ranks, steps
+from tantamount.capture.torch.llama import context, experts, model, ranks, steps
 from tantamount.capture.torch.llama.experts import ExpertShape
 from tantamount.capture.torch.llama.model import Shape
 from tantamount.capture.torch.llama.plan import write_plan
@@ -29,6 +29,7 @@ from tantamount.plan.result import PlanReport
 from tantamount.verdict import Verdict
 
 LLAMA = Shape(3, 8, 2, 2, 4, 6)
+GROUPED_HEADS = Shape(2, 16, 4, 2, 4, 6)
 LATENT = ExpertShape(2, 8, 2, 6, 8, 2, 4, latent=(6, 4, 4, 2, 3), dense=1, ffn=4, shared=1, groups=4, chosen_groups=2)
 GROUPED = ExpertShape(1, 8, 2, 6, 4, 2, 4, kv_heads=2, head=4)
 TENSOR = {"dp": 2, "tp": 2, "pp": 2, "microbatches": 2, "batch": 4, "seq": 4, "optimizer": "adamw"}
@@ -45,6 +46,11 @@ WAYS: dict[str, tuple[Any, dict[str, Any]]] = {
     "recompute": (LLAMA, {**TENSOR, "recompute": True}),
     "cp gather": (LLAMA, {**TENSOR, "cp": 2}),
     "cp ulysses": (LLAMA, {**TENSOR, "cp": 2, "context": "ulysses", "tp": 1}),
+    "cp ring": (LLAMA, {**TENSOR, "cp": 2, "context": "ring"}),
+    "cp ring of 4": (GROUPED_HEADS, {**TENSOR, "cp": 4, "context": "ring", "seq": 8}),
+    "cp ring, all of it": (
+        LLAMA, {**TENSOR, "sp": True, "zero": 3, "tied": True, "recompute": True, "cp": 2, "context": "ring", "seq": 8},
+    ),
     "all of it": (
         LLAMA, {**TENSOR, "sp": True, "zero": 3, "tied": True, "recompute": True, "cp": 2, "seq": 8},
     ),
@@ -59,7 +65,8 @@ WAYS: dict[str, tuple[Any, dict[str, Any]]] = {
     "ep, dp, sp, zero 1": (LATENT, {**EXPERT, "dp": 2, "batch": 8, "ep": 2, "capacity": 1, "sp": True, "zero": 1}),
 }  # fmt: skip
 
-ROTARY, TOTAL, GATHERED = model.rotary, ranks.total, ranks.gathered
+ROTARY, TOTAL, GATHERED, SEEN = model.rotary, ranks.total, ranks.gathered, context._seen
+SCORES, PASSED = context._scores, context.passed_on
 
 
 def _from_zero(seq: int, size: int, theta: float, device: Any, first: int = 0) -> Any:
@@ -79,6 +86,34 @@ def _own(x: Any, dim: int, group: Any) -> Any:
     return x if group is None else torch.cat([x] * group.size(), dim)
 
 
+def _but_the_last(rank: int, source: int) -> bool:
+    """A block that is skipped: the keys of the first rank."""
+    return SEEN(rank, source) and (rank == 0 or source > 0)
+
+
+def _never_own(q: Any, k: Any, own: bool) -> Any:
+    """No block is that of a rank's own keys: all keys of it are seen."""
+    del own
+    return SCORES(q, k, False)
+
+
+def _always_own(q: Any, k: Any, own: bool) -> Any:
+    """Every block has the mask of the own keys."""
+    del own
+    return SCORES(q, k, True)
+
+
+class _NotHome:
+    """The gradients of keys and values stay where they are after the last step, instead of going home."""
+
+    calls = 0
+
+    def __call__(self, grad: Any, place: Ranks) -> Any:
+        self.calls += 1
+        last = (self.calls - 1) % (2 * place.size("cp")) >= 2 * place.size("cp") - 2
+        return grad if last else PASSED(grad, place, "cp")
+
+
 def _not_over_tp(grad: Any, sums: Any, early: Any, dim: Any, place: Ranks) -> Any:
     """A norm's weight has seen a part of the sequence on each rank of tp."""
     return REDUCED(grad, tuple(axis for axis in sums if axis != "tp"), early, dim, place)
@@ -91,7 +126,7 @@ def _not_over_copies(grad: Any, sums: Any, early: Any, dim: Any, place: Ranks) -
 REDUCED = steps._reduced
 TWINS: dict[str, tuple[str, Any, str, Any, str]] = {  # way, what is replaced by what, the part that is wrong
     "the rotary table is not sliced": ("cp gather", model, "rotary", _from_zero, "layer"),
-    "keys of other ranks are not seen": ("cp gather", model, "gathered", _own, "layer"),
+    "keys of other ranks are not seen": ("cp gather", context, "gathered", _own, "layer"),
     "recomputed with other weights": ("recompute", steps, "_recomputed", _other_weights, "layer"),
     "parameters are not gathered": ("zero 3", steps, "gathered", _own, "layer"),
     "masters are not gathered": ("zero 1", steps, "gathered", _own, "layer_update"),
@@ -100,7 +135,13 @@ TWINS: dict[str, tuple[str, Any, str, Any, str]] = {  # way, what is replaced by
     "copies are not added up": ("dualpipe", steps, "_reduced", _not_over_copies, "layer_reduce"),
     "the norm counts copies of pieces": ("dualpipe", Ranks, "rank", _first_copy, "layer_reduce"),
     "tokens stay where they are": ("ep", experts, "exchanged", lambda x, _: x, "moe"),
-    "heads are not exchanged": ("cp ulysses", model, "exchanged", lambda x, _: x, "layer"),
+    "the rotary table of a ring is not sliced": ("cp ring", model, "rotary", _from_zero, "layer"),
+    "a block of a ring is skipped": ("cp ring of 4", context, "_seen", _but_the_last, "layer"),
+    "a ring without a mask": ("cp ring", context, "_scores", _never_own, "layer"),
+    "the mask of the wrong rank": ("cp ring", context, "_scores", _always_own, "layer"),
+    "gradients of keys and values are not sent home": ("cp ring", context, "_handed", _NotHome(), "layer"),
+    "gradients of keys and values do not go round": ("cp ring", context, "_handed", lambda x, *_: x, "layer"),
+    "heads are not exchanged": ("cp ulysses", context, "exchanged", lambda x, _: x, "layer"),
 }
 
 

@@ -11,14 +11,16 @@ from tantamount.calculus.products import substitute_polynomial
 from tantamount.calculus.rebuild import Rebuild
 from tantamount.calculus.terms import Polynomial, factors_of
 
-__all__ = ["define", "unfolded"]
+__all__ = ["define", "leaves_of", "unfolded"]
 
 
 def define(store: Store, leaf: int, form: Form) -> None:
-    """Remember what a leaf atom stands for, if that is one Polynomial over its coordinates."""
-    if len(form.pieces) != 1 or any(len(dim) > 1 for dim in form.dims):
+    """Remember what a leaf atom stands for, if that is one Polynomial over its coordinates: one for every dimension, or
+    one for every axis where a dimension has several."""
+    if len(form.pieces) != 1:
         return
-    coordinates = (d for d, dim in enumerate(form.dims) if dim)
+    several = any(len(dim) > 1 for dim in form.dims)
+    coordinates = range(len(form.sizes)) if several else (d for d, dim in enumerate(form.dims) if dim)
     replace: dict[int, Coordinate] = {axis: variable(d) for axis, d in enumerate(coordinates)}
     store.leaves.definitions[leaf] = substitute_polynomial(form.pieces[0][1], replace)
 
@@ -30,7 +32,7 @@ def unfolded(store: Store, x: Polynomial, y: Polynomial) -> Iterator[tuple[Polyn
     if not definitions:
         return
     done = 0
-    while differing := (_leaves(store, x) ^ _leaves(store, y)) & definitions.keys():
+    while differing := (leaves_of(store, x) ^ leaves_of(store, y)) & definitions.keys():
         done += 1
         if store.effort.exceeds("unfolded_cuts", done):
             return
@@ -40,7 +42,7 @@ def unfolded(store: Store, x: Polynomial, y: Polynomial) -> Iterator[tuple[Polyn
         yield x, y
 
 
-def _leaves(store: Store, x: Polynomial) -> set[int]:
+def leaves_of(store: Store, x: Polynomial) -> set[int]:
     """The leaf atoms that a Polynomial mentions, at any depth."""
     found: set[int] = set()
     pending = [factor.atom for factor in factors_of(x)]

@@ -179,7 +179,7 @@ def show(path: Path) -> int:
 @click.option(
     "--context",
     default="gather",
-    help="gather (keys and values), ulysses (heads against positions), ring, or zigzag (a ring with balanced load).",
+    help="gather (keys and values), ulysses (heads against positions) or ring (keys and values go round).",
 )
 @click.option("--ep", type=POSITIVE, default=1, help="Ranks that have experts, to which tokens are sent.")
 @click.option(

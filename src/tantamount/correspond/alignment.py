@@ -124,7 +124,8 @@ class _Matching:
     def of_class(self, ranks: RankClass) -> Iterator[tuple[str, tuple[Aligned, ...]]]:
         """The candidates for every tensor of a class that has some."""
         names = [node.name for node in self.job.implementation[ranks.leader].nodes if node.op == "call"]
-        values = {name: value for name in names if _is_real(value := self.execution.ranks[ranks.leader].get(name))}
+        found_values = ((name, self.execution.ranks[ranks.leader].get(name)) for name in names)
+        values = {name: value for name, value in found_values if _is_real(value) and value.any()}  # zeros are anywhere
         open_: dict[Shape, list[str]] = {}
         for name, value in values.items():
             open_.setdefault(value.shape, []).append(name)

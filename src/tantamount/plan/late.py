@@ -43,7 +43,7 @@ def _late(graph: Graph, inputs: Collection[str], passed: set[_Call]) -> set[str]
 
 
 def _call(graph: Graph, node: Node, counts: dict[object, int]) -> _Call | None:
-    """What a node exchanges with other ranks, if it does; ``counts`` are the calls of every group so far."""
+    """The exchange of a node with other ranks, ``None`` without one; ``counts`` are the calls of every group so far."""
     if node.op != "call" or node.target == "getitem":
         return None
     row = operator_of(graph, node)

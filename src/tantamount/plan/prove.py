@@ -85,9 +85,9 @@ def _checked(
         if wrong is not None and wrong.verdict is Verdict.REFUTED:
             return _wrong(part, wrong)
         if align is not None and several:
-            found = _with_cuts(part, proof, align, effort)
-            if found is not None:
-                return found
+            cut = _with_cuts(part, proof, align, effort)
+            if cut is not None:
+                return cut
             several = False
     known, proof = _at_once(job, effort, proof)
     if len(known) == len(job.outputs):
@@ -100,9 +100,9 @@ def _checked(
             several = False
             wrong = differing(prove(small, Options(cut=False, effort=effort)))
             if wrong is None or wrong.verdict is not Verdict.REFUTED:
-                whole = _with_cuts(part, proof, align, effort)
-                if whole is not None:
-                    return whole
+                cut = _with_cuts(part, proof, align, effort)
+                if cut is not None:
+                    return cut
         likely = list(job.outputs)
         if small is not None:
             likely = _likely(small, effort)

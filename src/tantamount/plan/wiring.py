@@ -8,22 +8,19 @@ relations that the parts' own proofs start from and end with; names play no role
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import prod
 
 from tantamount.capture.inplace import overwritten_input
-from tantamount.ir.graph import Graph
-from tantamount.ops.classes import rank_classes
+from tantamount.ir.graph import Graph, Output
 from tantamount.plan.finish import finish_joints
 from tantamount.plan.joints import Joint, differ, sent
 from tantamount.plan.late import late
 from tantamount.plan.parts import Held, Part, Plan, Runs
 
-__all__ = ["Joint", "causes_of", "joints_of"]
-
-_MESSAGES = ("isend", "irecv", "p2p")  # of whatever operator: one that sends or receives
+__all__ = ["Joint", "joints_of"]
 
 
 def joints_of(plan: Plan) -> tuple[Joint, ...]:
@@ -156,22 +153,19 @@ def _causes(plan: Plan) -> Iterator[Joint]:
         ranks = list({id(graph): graph for graph in job.implementation}.values())
         named = [job.inputs[name].name for name in gradients], [job.outputs[name].name for name in forward]
         for graphs, given, results in (([job.specification], gradients, forward), (ranks, *named)):
-            for name in given:
-                for graph, waiting in zip(graphs, late(graphs, {name}), strict=True):
-                    for output in graph.outputs:
-                        if output.name in results and output.node in waiting:
-                            problem = f"{output.name} of {part.name} goes forward, and depends on {name}"
-                            yield Joint(output.name, part.name, part.name, "", problem=f"{problem}, which comes back")
+            for name, output, sure in _depending(graphs, given):
+                if output.name in results:
+                    problem = f"{output.name} of {part.name} goes forward, and depends on {name}, which comes back"
+                    yield Joint(output.name, part.name, part.name, "", problem=problem, wrong=sure)
 
 
-def causes_of(graph: Graph, node: str) -> set[str]:
-    """The nodes that a node may depend on, on any rank that runs the program: what is received may be anything that is
-    sent."""
-    found = set(graph.ancestors(node))
-    messages = [other.name for other in graph.nodes if any(word in other.target for word in _MESSAGES)]
-    if not found.isdisjoint(messages):
-        found.update(name for message in messages for name in graph.ancestors(message))
-    return found
+def _depending(graphs: Sequence[Graph], given: Collection[str]) -> Iterator[tuple[str, Output, bool]]:
+    """The given inputs, each with the outputs that may depend on it; true of those that do by their own program."""
+    for name in sorted(given):
+        for graph, waiting in zip(graphs, late(graphs, {name}), strict=True):
+            for output in graph.outputs:
+                if output.node in waiting:
+                    yield name, output, name in graph.ancestors(output.node)
 
 
 def _carried(plan: Plan) -> Iterator[Joint]:
@@ -188,20 +182,15 @@ def _carried(plan: Plan) -> Iterator[Joint]:
                 name, f"{part.name}: {new}", f"{part.name}, next microbatch", str(made), count,
                 differ(made, read),
             )  # fmt: skip
-        if len(rank_classes(step.implementation, step.mesh)) > 1:
-            problem = f"the ranks of {part.name}, which carries state, run programs of different structure"
-            yield Joint("", part.name, part.name, "", problem=problem, wrong=False)
-        late = {stream.backward for stream in part.after.values() if stream.backward is not None}
-        graphs = list({id(graph): graph for graph in step.implementation}.values())
-        named = {step.inputs[name].name for name in part.carried}, {step.inputs[name].name for name in late}
-        left = {wanted.name for wanted in step.outputs.values()}
-        for graph, (before, back), after_ in [
-            (step.specification, (set(part.carried), late), set(part.carried.values())),
-            *((graph, named, left) for graph in graphs),
-        ]:
-            for output in graph.outputs:
-                among = causes_of(graph, output.node) & (back if output.name in after_ else before)
-                for name in sorted(among):
-                    why = "comes back" if output.name in after_ else "is carried from one microbatch to the next"
+        back = {stream.backward for stream in part.after.values() if stream.backward is not None}
+        ranks = list({id(graph): graph for graph in step.implementation}.values())
+        named = {step.inputs[name].name for name in part.carried}, {step.inputs[name].name for name in back}
+        for graphs, (before, later), passed_on in (
+            ([step.specification], (set(part.carried), back), set(part.carried.values())),
+            (ranks, named, {wanted.name for wanted in step.outputs.values()}),
+        ):
+            for name, output, _ in _depending(graphs, before | later):
+                if name in (later if output.name in passed_on else before):
+                    why = "comes back" if output.name in passed_on else "is carried from one microbatch to the next"
                     problem = f"{output.name} of {part.name} depends on {name}, which {why}"
                     yield Joint(output.name, part.name, part.name, "", problem=problem, wrong=False)

@@ -30,7 +30,7 @@ from tantamount.calculus.masked import covered, mask_over_positive
 from tantamount.calculus.partial import always_positive
 from tantamount.calculus.records import with_undefined
 from tantamount.calculus.terms import Polynomial, sole_factor, sole_number
-from tantamount.calculus.unfold import define
+from tantamount.calculus.unfold import define, leaves_of
 from tantamount.errors import Unsupported
 from tantamount.ir.graph import references
 from tantamount.ir.job import Job
@@ -40,7 +40,9 @@ from tantamount.ir.relation_types import local_box
 from tantamount.ir.types import Kind, Shape
 from tantamount.limits import Limits
 from tantamount.ops.algebra import Tensor
+from tantamount.ops.calls import operator_of
 from tantamount.ops.classes import RankClass
+from tantamount.ops.execute import Result
 from tantamount.ops.relations import even
 from tantamount.proof.inputs import Inputs
 from tantamount.proof.placements import distribute, local, part, stack
@@ -48,6 +50,7 @@ from tantamount.proof.run import SpecificationRun
 
 __all__ = ["Align", "Aligned", "Candidates", "Cuts", "Window", "sign_of"]
 
+_SIMPLE = ("movement", "reduction")  # operators by which a tensor is a view, or a sum, of another one
 SOURCE = "cut"  # the kind of leaf that a cut makes
 
 
@@ -144,7 +147,7 @@ class Cuts:
                 continue
             if candidate.window is not None and not self._together(candidate.names[0], known[0].shape):
                 continue
-            computed = [self._computed(whole, name) for whole, name in zip(known, candidate.names, strict=True)]
+            computed = [self._computed(whole, name, value) for whole, name in zip(known, candidate.names, strict=True)]
             wanted = self._held(computed, candidate, ranks)
             if wanted is not None and self._proved(candidate.names, wanted, value.value):
                 cut = {name: self._cut(name, x) for name, x in dict(zip(candidate.names, known, strict=True)).items()}
@@ -264,38 +267,43 @@ class Cuts:
             return None if block is None else forms.slice_form(self.store, found, dim, *block, 1)
         return found
 
-    def _computed(self, whole: Tensor, name: str) -> Form:
-        """The form that was computed of a specification tensor, whether or not a leaf stands for it by now."""
+    def _computed(self, whole: Tensor, name: str, value: Tensor) -> Form:
+        """The form that was computed of a specification tensor, whether or not a leaf stands for it by now, or, unless
+        ``value`` knows of the leaf, for the tensor that it is a view of."""
+        root = self._cut_before(name) if len(self.classes) > 1 else name
         found = self.definitions.get(name)
-        if found is None and len(self.classes) > 1 and self._is_view_of_cuts(name):
-            found = self._of_computed(name)
+        if root != name:
+            cut = _leaves(self.store, self.specification.values[root])
+            if cut.isdisjoint(_leaves(self.store, value)):
+                found = self._of_computed(name, root) or found
         return whole.value if found is None else found
 
-    def _is_view_of_cuts(self, name: str) -> bool:
-        """True if a specification tensor is made of elements of one tensor for which a leaf stands."""
-        node = self.job.specification.by_name[name]
-        value = self.specification.values[name]
-        return (
-            node.op == "call" and len(references(node)) == 1 and isinstance(value, Tensor)
-            and _is_view(self.store, value.value) and (self._computed_name(references(node)[0]))
-        )  # fmt: skip
+    def _cut_before(self, name: str) -> str:
+        """The first tensor of which a specification tensor is a view, or a sum, and for which a leaf stands; itself if
+        there is none."""
+        found, graph = name, self.job.specification
+        while True:
+            node = graph.by_name[name]
+            operands = references(node)
+            if node.op != "call" or len(operands) != 1 or node.target == "getitem":
+                return found
+            if operator_of(graph, node).category not in _SIMPLE:
+                return found
+            (name,) = operands
+            found = name if name in self.definitions else found
 
-    def _computed_name(self, name: str) -> bool:
-        return name in self.definitions or self._is_view_of_cuts(name)
-
-    def _of_computed(self, name: str) -> Form | None:
+    def _of_computed(self, name: str, root: str) -> Form | None:
         """The form of such a tensor with what was computed in place of the leaf. Classes of ranks come to their parts
         one after the other, and in other views: what another one had cut by then, this one has computed."""
+        if name == root:
+            return self.definitions[root]
         if name not in self._uncut:
             (operand,) = references(self.job.specification.by_name[name])
-            before = self.specification.values[operand]
-            form = self.definitions.get(operand) or self._of_computed(operand)
+            before, form = self.specification.values[operand], self._of_computed(operand, root)
+            result: Result | None = None
             if form is not None and isinstance(before, Tensor):
-                given = {operand: replace(before, value=form)}
-                result = self.specification.again(name, given)
-                self._uncut[name] = result.value if isinstance(result, Tensor) else None
-            else:
-                self._uncut[name] = None
+                result = self.specification.again(name, {operand: replace(before, value=form)})
+            self._uncut[name] = result.value if isinstance(result, Tensor) else None
         return self._uncut[name]
 
     def _proved(self, names: Sequence[str], wanted: Form, found: Form) -> bool:
@@ -338,15 +346,22 @@ class Cuts:
         self.definitions[name] = form
         found = mask_over_positive(self.store, form)
         mask, below = (None, form) if found is None else found
+        shape = form.sizes if any(len(dim) > 1 for dim in form.dims) else whole.shape
         leaf = self._leaves.get(form)  # of a tensor that is computed alike: they stay equal
         if leaf is None:
-            leaf = self._leaves[form] = self.store.leaf(SOURCE, name, whole.shape, _facts(self.store, below))
+            leaf = self._leaves[form] = self.store.leaf(SOURCE, name, shape, _facts(self.store, below))
             define(self.store, leaf, below)
             self.store.leaves.computed.add(leaf)
-        value = leaf_form(leaf, whole.shape)
+        value = Form(form.dims, leaf_form(leaf, shape).pieces)  # axis by axis, as it was computed
         cut = with_undefined(value if mask is None else covered(self.store, mask, value), form.undefined)
         self.specification.values[name] = replace(whole, value=cut)
         return cut
+
+
+def _leaves(store: Store, value: Result) -> set[int]:
+    """The leaf atoms that a tensor mentions."""
+    pieces = value.value.pieces if isinstance(value, Tensor) else ()
+    return {leaf for _, x in pieces for leaf in leaves_of(store, x)}
 
 
 def _may_be_cut(store: Store, value: Tensor) -> bool:

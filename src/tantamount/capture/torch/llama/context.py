@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from tantamount.capture.torch.llama.ranks import Ranks, dealt, exchanged, gathered, in_order, passed_on
+from tantamount.capture.torch.llama.ranks import Ranks, exchanged, gathered, passed_on
 from tantamount.errors import InternalError
 
 __all__ = ["attention"]
@@ -28,12 +28,12 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, ranks: Ranks) -
     if many > 1 and ranks.context == "ulysses":
         q, k, v = (_to_heads(x, many, group) for x in (q, k, v))
         found = _to_positions(_mixed(q, k, v, 0), many, group)
-    elif many > 1 and ranks.context in ("ring", "zigzag"):
+    elif many > 1 and ranks.context == "ring":
         found = _Ring.apply(q, k, v, ranks)
     elif many > 1:
         found = _mixed(q, gathered(k, 2, group), gathered(v, 2, group), ranks.rank("cp") * q.shape[2])
     else:
-        found = dealt(_mixed(*(in_order(x, 2, ranks) for x in (q, k, v)), 0), 2, ranks)
+        found = _mixed(q, k, v, 0)
     found = found.transpose(1, 2)
     return found.reshape(found.shape[0], found.shape[1], -1)
 
@@ -62,16 +62,9 @@ def _to_positions(x: torch.Tensor, many: int, group: Any) -> torch.Tensor:
 
 
 # ---------------------------------------------------------------------------------------------- ring
-def _seen(rank: int, source: int, seq: int, ranks: Ranks) -> tuple[slice, slice] | None:
-    """The rows of this rank and the keys of another one's that it looks at; ``None``: it sees none of them.
-
-    Without load balancing a rank sees what those before it have. With it, of two chunks from the front and the back it
-    sees the front ones of those before it, and of those behind it both, with the queries of its second chunk."""
-    every = slice(0, seq)
-    if ranks.context == "zigzag":
-        half = slice(0, seq // 2), slice(seq // 2, seq)
-        return (every, every) if source == rank else (every, half[0]) if source < rank else (half[1], every)
-    return (every, every) if source <= rank else None
+def _seen(rank: int, source: int) -> bool:
+    """True if queries of a rank look at keys of another one: at those of the ranks before it, and at its own."""
+    return source <= rank
 
 
 def _scores(q: torch.Tensor, k: torch.Tensor, own: bool) -> torch.Tensor:
@@ -83,13 +76,6 @@ def _scores(q: torch.Tensor, k: torch.Tensor, own: bool) -> torch.Tensor:
     return scores.masked_fill(at[None, :] > at[:, None], float("-inf"))
 
 
-def _rows(whole: torch.Tensor, rows: slice, part: torch.Tensor) -> torch.Tensor:
-    """A tensor whose rows along dimension 2 have been replaced, or are all new."""
-    if rows.stop - rows.start == whole.shape[2]:
-        return part
-    return torch.cat((whole[:, :, : rows.start], part, whole[:, :, rows.stop :]), 2)
-
-
 class _Ring(torch.autograd.Function):
     """Attention with keys and values that go round, forward and backward."""
 
@@ -99,23 +85,18 @@ class _Ring(torch.autograd.Function):
         most, total, found = None, None, None
         keys, values = k, v
         for step in range(many):
-            source = (rank - step) % many
-            seen = _seen(rank, source, q.shape[2], ranks)
-            if seen is not None:
-                rows, columns = seen
-                scores = _scores(q[:, :, rows], keys[:, :, columns].repeat_interleave(times, 1), step == 0)
-                high = scores.amax(-1, keepdim=True)
-                if most is None or total is None or found is None:
-                    weights = (scores - high).exp()
-                    most, total = high, weights.sum(-1, keepdim=True)
-                    found = weights @ values[:, :, columns].repeat_interleave(times, 1)
-                else:
-                    new = torch.maximum(most[:, :, rows], high)
-                    weights, less = (scores - new).exp(), (most[:, :, rows] - new).exp()
-                    sums = total[:, :, rows] * less + weights.sum(-1, keepdim=True)
-                    added = weights @ values[:, :, columns].repeat_interleave(times, 1)
-                    found = _rows(found, rows, found[:, :, rows] * less + added)
-                    most, total = _rows(most, rows, new), _rows(total, rows, sums)
+            if _seen(rank, (rank - step) % many):
+                scores = _scores(q, keys.repeat_interleave(times, 1), step == 0)
+                new = scores.amax(-1, keepdim=True)
+                if most is not None:
+                    new = torch.maximum(most, new)
+                weights = (scores - new).exp()
+                sums = weights.sum(-1, keepdim=True)
+                mixed = weights @ values.repeat_interleave(times, 1)
+                if most is not None and total is not None and found is not None:
+                    less = (most - new).exp()
+                    sums, mixed = total * less + sums, found * less + mixed
+                most, total, found = new, sums, mixed
             if step + 1 < many:
                 keys, values = passed_on(keys, ranks, "cp"), passed_on(values, ranks, "cp")
         if most is None or total is None or found is None:
@@ -135,20 +116,22 @@ class _Ring(torch.autograd.Function):
         of_q, of_k, of_v = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
         keys, values = k, v
         for step in range(many):
-            source = (rank - step) % many
-            seen = _seen(rank, source, q.shape[2], ranks)
-            if seen is not None:
-                rows, columns = seen
-                own_keys, own_values = (t[:, :, columns].repeat_interleave(times, 1) for t in (keys, values))
-                weights = (_scores(q[:, :, rows], own_keys, step == 0) - level[:, :, rows]).exp()
-                back = weights * (grad[:, :, rows] @ own_values.transpose(2, 3) - inner[:, :, rows]) * scale
-                of_q = _rows(of_q, rows, of_q[:, :, rows] + back @ own_keys)
-                of_k = _rows(of_k, columns, of_k[:, :, columns] + _by_group(back.mT @ q[:, :, rows], times))
-                of_v = _rows(of_v, columns, of_v[:, :, columns] + _by_group(weights.mT @ grad[:, :, rows], times))
+            if _seen(rank, (rank - step) % many):
+                own_keys, own_values = (t.repeat_interleave(times, 1) for t in (keys, values))
+                weights = (_scores(q, own_keys, step == 0) - level).exp()
+                back = weights * (grad @ own_values.transpose(2, 3) - inner) * scale
+                of_q = of_q + back @ own_keys
+                of_k = of_k + _by_group(back.mT @ q, times)
+                of_v = of_v + _by_group(weights.mT @ grad, times)
             if step + 1 < many:
                 keys, values = passed_on(keys, ranks, "cp"), passed_on(values, ranks, "cp")
-            of_k, of_v = passed_on(of_k, ranks, "cp"), passed_on(of_v, ranks, "cp")
+            of_k, of_v = _handed(of_k, ranks), _handed(of_v, ranks)
         return of_q, of_k, of_v, None
+
+
+def _handed(grad: torch.Tensor, ranks: Ranks) -> torch.Tensor:
+    """A gradient of keys or values where they are next: of its own ones a rank has it after the last step."""
+    return passed_on(grad, ranks, "cp")
 
 
 def _by_group(x: torch.Tensor, times: int) -> torch.Tensor:

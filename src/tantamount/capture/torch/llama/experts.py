@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 
 from tantamount.capture.torch.llama.context import attention
-from tantamount.capture.torch.llama.model import normed, positioned, rotated
+from tantamount.capture.torch.llama.model import normed, rotary, rotated
 from tantamount.capture.torch.llama.ranks import Ranks, copied, entered, exchanged, left
 from tantamount.errors import InternalError
 
@@ -171,7 +171,7 @@ def _grouped(y: torch.Tensor, w: Weights, shape: ExpertShape, ranks: Ranks) -> t
     batch, seq, _ = y.shape
     group, tp = ranks.group("tp"), ranks.size("tp")
     heads, kv_heads, size = shape.heads // tp, shape.kv_heads // tp, shape.head
-    cos, sin = positioned(seq, size, shape.theta, y.device, ranks)
+    cos, sin = rotary(seq, size, shape.theta, y.device, ranks.rank("cp") * seq)
     q = F.linear(y, w["q"]).view(batch, seq, heads, size)
     k = F.linear(y, w["k"]).view(batch, seq, kv_heads, size)
     q = rotated(normed(q, copied(w["qnorm"], group)).transpose(1, 2), cos, sin)
@@ -189,7 +189,7 @@ def _latent(y: torch.Tensor, w: Weights, shape: ExpertShape, ranks: Ranks) -> to
     heads = shape.heads // ranks.size("tp")
     q = F.linear(entered(normed(F.linear(y, w["qa"]), w["qanorm"]), ranks), w["qb"])
     batch, seq, _ = q.shape
-    cos, sin = positioned(seq, turned, shape.theta, y.device, ranks)
+    cos, sin = rotary(seq, turned, shape.theta, y.device, ranks.rank("cp") * seq)
     q_plain, q_turned = q.view(batch, seq, heads, plain + turned).transpose(1, 2).split((plain, turned), -1)
     compressed, k_turned = F.linear(y, w["kva"]).split((latent, turned), -1)
     kv = F.linear(entered(normed(compressed, w["kvnorm"]), ranks), w["kvb"])

@@ -19,13 +19,12 @@ from tantamount.capture.torch.llama.context import attention
 from tantamount.capture.torch.llama.ranks import (
     Ranks,
     added,
-    dealt,
     entered,
     left,
     total,
 )
 
-__all__ = ["Shape", "embedded", "layer", "loss", "normed", "positioned", "rotary", "rotated"]
+__all__ = ["Shape", "embedded", "layer", "loss", "normed", "rotary", "rotated"]
 
 EPSILON = 1e-5
 
@@ -69,17 +68,6 @@ def rotary(seq: int, size: int, theta: float, device: Any, first: int = 0) -> tu
     return angle.cos(), angle.sin()
 
 
-def positioned(seq: int, size: int, theta: float, device: Any, ranks: Ranks) -> tuple[torch.Tensor, torch.Tensor]:
-    """Cosines and sines of the ``seq`` positions that a rank has."""
-    rank, many = ranks.rank("cp"), ranks.size("cp")
-    if ranks.context == "zigzag" and many > 1:
-        chunk = seq // 2
-        front, back = (rotary(chunk, size, theta, device, k * chunk) for k in (rank, 2 * many - 1 - rank))
-        return torch.cat((front[0], back[0])), torch.cat((front[1], back[1]))
-    cos, sin = rotary(seq, size, theta, device, rank * seq)
-    return dealt(cos, 0, ranks), dealt(sin, 0, ranks)
-
-
 def rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
     """Pairs of channels turned by the angle of their position."""
     a, b = x.chunk(2, -1)
@@ -92,7 +80,7 @@ def layer(x: torch.Tensor, w: Mapping[str, torch.Tensor], shape: Shape, ranks: R
     size, tp = shape.head, ranks.size("tp")
     y = entered(normed(x, w["norm1"]), ranks)
     batch, seq, _ = y.shape
-    cos, sin = positioned(seq, size, shape.theta, x.device, ranks)
+    cos, sin = rotary(seq, size, shape.theta, x.device, ranks.rank("cp") * seq)
     q = rotated(F.linear(y, w["q"]).view(batch, seq, shape.heads // tp, size).transpose(1, 2), cos, sin)
     k = rotated(F.linear(y, w["k"]).view(batch, seq, shape.kv_heads // tp, size).transpose(1, 2), cos, sin)
     v = F.linear(y, w["v"]).view(batch, seq, shape.kv_heads // tp, size).transpose(1, 2)

@@ -220,8 +220,7 @@ def write_part(folder: Path, part: NewPart, others: Mapping[int, NewPart] | None
         write_document(folder / name, document)
         return name
 
-    alone = Ranks(chunks=degrees.dealt)
-    spec = write(f"{part.name}.spec.json.gz", lambda one: capture(one.build(alone), (), one.whole), unit)
+    spec = write(f"{part.name}.spec.json.gz", lambda one: capture(one.build(Ranks()), (), one.whole), unit)
     axes = [axis for axis in part.mesh if axis in part.varies and part.mesh[axis] > 1]
     names: list[str] = []
     for at in product(*(range(part.mesh[axis]) for axis in axes)):

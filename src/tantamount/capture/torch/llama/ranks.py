@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 __all__ = [
-    "Ranks", "added", "copied", "dealt", "entered", "exchanged", "gathered", "in_order", "left", "passed_on",
+    "Ranks", "added", "copied", "entered", "exchanged", "gathered", "left", "passed_on",
     "scattered", "total",
 ]  # fmt: skip
 
@@ -23,16 +23,13 @@ __all__ = [
 class Ranks:
     """One rank of a mesh: the ``sizes`` of its axes, its coordinates ``at`` them, and process groups by the axes that
     they span; without anything, one device. ``sequence``: between its linear layers a rank of tp has a part of the
-    sequence. ``context`` is how attention sees keys of other ranks of cp: ``gather``, ``ulysses``, ``ring``, or
-    ``zigzag``: a ring whose ranks have two chunks of the sequence each, one from the front and one from the back. On
-    one device ``chunks`` is how many chunks of a sequence are dealt out in this way, or 0."""
+    sequence. ``context`` is how attention sees keys of other ranks of cp: ``gather``, ``ulysses`` or ``ring``."""
 
     sizes: Mapping[str, int] = field(default_factory=dict[str, int])
     at: Mapping[str, int] = field(default_factory=dict[str, int])
     groups: Mapping[tuple[str, ...], Any] = field(default_factory=dict[tuple[str, ...], Any])
     sequence: bool = False
     context: str = "gather"
-    chunks: int = 0
 
     def size(self, axis: str) -> int:
         """Ranks along an axis; 1 for one that there is not."""
@@ -78,33 +75,11 @@ def _swapped(x: torch.Tensor, group: Any) -> torch.Tensor:
 
 
 def passed_on(x: torch.Tensor, ranks: Ranks, axis: str) -> torch.Tensor:
-    """What the rank before this one along an axis has, the last one for the first; all hand theirs on."""
+    """The tensor of the rank before this one along an axis, of the last one for the first; all hand theirs on."""
     many, rank, group = ranks.size(axis), ranks.rank(axis), ranks.group(axis)
     x = x.contiguous()
     sent, found = ([len(x) if k == other % many else 0 for k in range(many)] for other in (rank + 1, rank - 1))
     return _OPS.wait_tensor(_OPS.all_to_all_single(x, found, sent, group.group_name))
-
-
-# ---------------------------------------------------------------------------------------------- orders of the sequence
-def _places(chunks: int) -> list[int]:
-    """The chunks in the order in which the ranks have them: the first and the last, the second and the last but one."""
-    return [k for front in range(chunks // 2) for k in (front, chunks - 1 - front)]
-
-
-def dealt(x: torch.Tensor, dim: int, ranks: Ranks) -> torch.Tensor:
-    """A sequence along a dimension in the order in which its chunks are dealt to ranks, if they are."""
-    if not ranks.chunks:
-        return x
-    parts = x.chunk(ranks.chunks, dim)
-    return torch.cat([parts[k] for k in _places(ranks.chunks)], dim)
-
-
-def in_order(x: torch.Tensor, dim: int, ranks: Ranks) -> torch.Tensor:
-    """The inverse of :func:`dealt`."""
-    if not ranks.chunks:
-        return x
-    parts, places = x.chunk(ranks.chunks, dim), _places(ranks.chunks)
-    return torch.cat([parts[places.index(k)] for k in range(ranks.chunks)], dim)
 
 
 # ---------------------------------------------------------------------------------------------- with gradients

@@ -26,7 +26,7 @@ _CUT = {"table": 0, "q": 0, "k": 0, "v": 0, "o": 1, "gate": 0, "up": 0, "down": 
 _CUT |= {"qb": 0, "kvb": 0, "sgate": 0, "sup": 0, "sdown": 1}
 _EXPERTS = ("egate", "eup", "edown")  # cut along their first dimension, over tp, or over ep if tokens are sent
 _LOCAL = ("norm1", "norm2", "norm", "qa", "qanorm", "kva", "kvnorm", "router")  # meet a part of the sequence each
-CONTEXTS = ("gather", "ulysses", "ring", "zigzag")
+CONTEXTS = ("gather", "ulysses", "ring")
 FROZEN = ("bias",)  # without a gradient: what balances the experts changes it by other means
 
 
@@ -36,7 +36,7 @@ class Degrees:
 
     ``zero``: 1, optimizer states are cut over dp; 2, gradients as well, in every microbatch; 3, parameters as well.
     ``sp``: sequence parallelism over the ranks of tp. ``cp`` ranks have parts of the sequence, attention is of the kind
-    ``context`` (gather, ulysses, ring, zigzag). ``ep`` ranks have parts of the experts, to which tokens are sent,
+    ``context`` (gather, ulysses, ring). ``ep`` ranks have parts of the experts, to which tokens are sent,
     ``capacity`` of a rank's part of a row at most (0: all of them). ``tied``: the head's matrix is the embedding's
     table. ``recompute``: layers keep their input only, and do their forward pass again in the backward pass. ``sized``:
     programs are for any number of rows, so that the last microbatch may have fewer than the others."""
@@ -82,11 +82,6 @@ class Degrees:
     def over(self) -> tuple[str, ...]:
         """The axes whose ranks have different tokens."""
         return tuple(axis for axis in ("dp", "ep", "cp") if axis in self.mesh)
-
-    @property
-    def dealt(self) -> int:
-        """The number of chunks of a sequence that are dealt to the ranks of cp, two to each; 0: they have parts."""
-        return 2 * self.cp if self.cp > 1 and self.context == "zigzag" else 0
 
     @property
     def parts(self) -> int:
