@@ -56,6 +56,7 @@ class Replay:
         self.expected = self.specification(on.specification)
         graphs = self.job.implementation
         postbox = Postbox(self.job.mesh)
+        self.small = plan.together
         alike = plan.together and not any(_sends(graph) for graph in graphs)
         inputs = [input_tensors(graph, values) for graph, values in zip(graphs, on.ranks, strict=True)]
         together = (
@@ -313,7 +314,7 @@ class Replay:
     def _computed_together(self, changes: Sequence[Changes], below: set[Place]) -> list[list[Environment]] | None:
         """The values of places below one of several changes, with each of them: each change is a coordinate of one more
         axis of the mesh, which no collective knows. ``None`` where they are not computed as one."""
-        if len(changes) < 2 or self.messages.together:
+        if len(changes) < 2 or self.messages.together or not self.small:  # products of matrices, batched, take longer
             return None
         mesh, ranks = self.job.mesh, len(self.job.implementation)
         axis = f"changes of {' '.join(mesh.names)}"  # no name of theirs
