@@ -321,7 +321,10 @@ class Replay:
         many = replace(mesh, axes={axis: len(changes), **mesh.axes})
         below = _closure(below, self.partners)
         try:
-            graphs, inputs = self._cut_out({}, below, {})
+            changed = {place for one in changes for place in one}
+            first = (place for place in changed if below.isdisjoint(self.operands.get(place, ())))
+            as_it_is = {place: value for place in first if (value := self.held(place)) is not None}
+            graphs, inputs = self._cut_out(as_it_is, below, {})
             typed_ = [self._typed(rank, change) for change in changes for rank in range(ranks)]
             given_ = [
                 {**inputs[k % ranks], **{n: x for n, x in one.items() if n in inputs[k % ranks]}}
