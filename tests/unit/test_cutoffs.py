@@ -62,6 +62,7 @@ ALLOWED: dict[str, str] = {
     "diagnosis/search.py: _FIRST_SEED": "the first seed of several, which are bounded by repair_inputs",
     "diagnosis/search.py: _RIGHT": WAY,  # all outputs follow, as many as repair_outputs
     "diagnosis/search.py: _SMALL": WAY,
+    "diagnosis/search.py: _TOGETHER": WAY,  # all are computed, so many at a time
     "diagnosis/value_matches.py: _FEW": MEANING,
     "diagnosis/dependence.py: _CHANGING": "counted as repair_suspects: nodes that are computed again",
     "diagnosis/values.py: range(4)": TEXT,  # how near an operator is that the sentence names in place of this one

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 
 from tantamount.diagnosis.hints import Hint, proved_with
@@ -24,7 +25,14 @@ class Followed:
         proves: Callable[[Hint], bool] | None,
     ) -> None:
         self.proof, self.seconds, self.refuted, self.tell, self.of_whole = proof, seconds, refuted, tell, proves
+        self.until = time.process_time() + 2 * seconds  # looking for a repair takes half of it at most
         self.known: dict[object, bool] = {}
+
+    def left(self) -> float:
+        """The CPU seconds that following a hint, or comparing forms, may take. All that comes after looking for a
+        repair may take as much as that together, and each a little whatever there was before it."""
+        bounds = self.proof.options.effort.bounds
+        return max(min(self.seconds, self.until - time.process_time()), bounds.doubtful_seconds)
 
     def of_all(self, repair: Repair) -> bool:
         """True if the job is proved with the hint of a change, all that is refuted of it."""
@@ -41,7 +49,7 @@ class Followed:
         if key not in self.known:
             job, touched = self.proof.job, self._touched(repair, hint)
             self.known[key] = (
-                self.of_whole(hint) if self.of_whole else proved_with(job, hint, self.proof, touched, self.seconds)
+                self.of_whole(hint) if self.of_whole else proved_with(job, hint, self.proof, touched, self.left())
             )
         return self.known[key]
 

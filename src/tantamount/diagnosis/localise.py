@@ -98,7 +98,7 @@ def find_mismatch(
         if found is not None and found.specification:  # values tell both places, and forms are compared there alone
             return search.repaired(found, nodes, failing), reductions
     if patience is None and (parted is not None or told is not None):  # the place is known, whatever forms say
-        bound, patience = "repair_seconds", proof.options.effort.bounds.repair_seconds + max(seconds, 0.0)
+        bound, patience = "repair_seconds", followed.left()
     try:
         with within(patience):
             if told is not None and told.sure:

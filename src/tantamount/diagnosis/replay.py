@@ -56,6 +56,7 @@ class Replay:
         self.expected = self.specification(on.specification)
         graphs = self.job.implementation
         postbox = Postbox(self.job.mesh)
+        self.small = plan.together
         alike = plan.together and not any(_sends(graph) for graph in graphs)
         inputs = [input_tensors(graph, values) for graph, values in zip(graphs, on.ranks, strict=True)]
         together = (
@@ -313,14 +314,17 @@ class Replay:
     def _computed_together(self, changes: Sequence[Changes], below: set[Place]) -> list[list[Environment]] | None:
         """The values of places below one of several changes, with each of them: each change is a coordinate of one more
         axis of the mesh, which no collective knows. ``None`` where they are not computed as one."""
-        if len(changes) < 2 or self.messages.together:
+        if len(changes) < 2 or self.messages.together or not self.small:  # products of matrices, batched, take longer
             return None
         mesh, ranks = self.job.mesh, len(self.job.implementation)
         axis = f"changes of {' '.join(mesh.names)}"  # no name of theirs
         many = replace(mesh, axes={axis: len(changes), **mesh.axes})
         below = _closure(below, self.partners)
         try:
-            graphs, inputs = self._cut_out({}, below, {})
+            changed = {place for one in changes for place in one}
+            first = (place for place in changed if below.isdisjoint(self.operands.get(place, ())))
+            as_it_is = {place: value for place in first if (value := self.held(place)) is not None}
+            graphs, inputs = self._cut_out(as_it_is, below, {})
             typed_ = [self._typed(rank, change) for change in changes for rank in range(ranks)]
             given_ = [
                 {**inputs[k % ranks], **{n: x for n, x in one.items() if n in inputs[k % ranks]}}

@@ -229,7 +229,7 @@ def run_stacked(
 def _replacing(
     classes: Sequence[RankClass], instead: Mapping[tuple[int, str], Array]
 ) -> Callable[[int, Node, Result], Result]:
-    """What gives the values of nodes with others in their place on some ranks."""
+    """A function that puts other values in the place of some, on some ranks."""
     found: dict[tuple[int, str], list[tuple[tuple[int, ...], Array]]] = {}
     numbers = {rank: (one.leader, one.mesh.coordinates(k)) for one in classes for k, rank in enumerate(one.ranks)}
     for (rank, name), value in instead.items():
