@@ -288,8 +288,10 @@ def _numbers(expression: Expression, shapes: Mapping[str, Shape], limits: Limits
     """The number of the checkpoint's element behind each element; ``None`` of checkpoints that are too large."""
     if sum(map(prod, shapes.values())) > limits.constant_elements:
         return None
+    used = {tensor.name for tensor in rank_tensors(expression)}
     values = {
         whole.name: np.arange(whole.start, whole.stop, dtype=np.int64).reshape(whole.shape)
         for whole in numbered(shapes)
+        if whole.name in used
     }
     return evaluate(Reference(), expression, lambda _, name: values[name], "")
