@@ -59,8 +59,8 @@ def compiled(module: Any, options: dict[str, Any], inputs: list[dict[str, str]],
 
 
 def diagnosed(start: int) -> str:
-    """The first error in the standard error from a place on, if that is a file that can be read, behind the ONNX operator
-    that it is about."""
+    """The first error in the standard error from a place on, if that is a file that can be read, behind the ONNX
+    operator that it is about."""
     try:
         text = os.pread(2, 4000, start).decode(errors="replace")
     except OSError:
