@@ -48,7 +48,8 @@ def compiled(module: Any, options: dict[str, Any], inputs: list[dict[str, str]],
 
     def run(given: list[Any]) -> tuple[list[Any], list[str]]:
         results = function(*given)
-        found = [np.asarray(value) for value in (results if isinstance(results, (tuple, list)) else [results])]
+        # Copies: the memory of results is given back with them.
+        found = [np.array(value) for value in (results if isinstance(results, (tuple, list)) else [results])]
         found = [  # the machine's integers have no sign: the program says how they are read
             value.view(wanted) if value.dtype.kind in "iu" and value.dtype.itemsize == wanted.itemsize else value
             for value, wanted in zip(found, declared, strict=True)
