@@ -21,7 +21,7 @@ from tantamount.capture.fields import shown
 from tantamount.capture.readers import read_graph
 from tantamount.errors import InternalError, UserError
 from tantamount.fuzz.backends import backends
-from tantamount.fuzz.backends.base import Compiler, Deviation, Hosted, Outcome, deviations, policy_of
+from tantamount.fuzz.backends.base import Backend, Compiler, Deviation, Hosted, Outcome, deviations, policy_of
 from tantamount.fuzz.backends.planted import Planted
 from tantamount.fuzz.cases import Case, Maker
 from tantamount.fuzz.draft import Policy
@@ -40,9 +40,11 @@ from tantamount.fuzz.oracle import (
 from tantamount.fuzz.samplers import SAMPLERS
 from tantamount.fuzz.shrink import Shrunk, shrink
 from tantamount.fuzz.steering import Coverage
+from tantamount.ir.graph import Graph
 from tantamount.reduction.reduce import NotReduced
 from tantamount.rules.record import proved_rules
 from tantamount.rules.rule import Rule
+from tantamount.semantics.reference import Array
 from tantamount.work.pool import Lost, run_all
 
 __all__ = ["Campaign", "Progress", "Setup", "part", "run_campaign", "started"]
@@ -130,6 +132,41 @@ def started(name: str, python: str = "") -> Compiler:
     return Planted() if name == "planted" else Hosted(backends()[name], python)
 
 
+@dataclass(frozen=True)
+class _Timed:
+    """A backend whose time is counted, that for making failures small included."""
+
+    compiler: Compiler
+    progress: Progress
+
+    @property
+    def backend(self) -> Backend:
+        return self.compiler.backend
+
+    def run(
+        self,
+        graph: Graph,
+        inputs: Mapping[str, Array],
+        level: str = "",
+        disabled: Sequence[str] = (),
+        show: bool = False,
+    ) -> Outcome:
+        """See :class:`tantamount.fuzz.backends.base.Compiler`."""
+        start = time.perf_counter()
+        try:
+            return self.compiler.run(graph, inputs, level, disabled, show)
+        finally:
+            self.progress.compiling += time.perf_counter() - start
+
+    def versions(self) -> dict[str, str]:
+        """See :class:`tantamount.fuzz.backends.base.Compiler`."""
+        return self.compiler.versions()
+
+    def close(self) -> None:
+        """See :class:`tantamount.fuzz.backends.base.Compiler`."""
+        self.compiler.close()
+
+
 @dataclass
 class Campaign:
     """One worker's part of a campaign."""
@@ -143,7 +180,8 @@ class Campaign:
 
     def __post_init__(self) -> None:
         names = self.setup.backends
-        self.compilers = self.compilers or [started(name, self.setup.pythons.get(name, "")) for name in names]
+        started_here = self.compilers or [started(name, self.setup.pythons.get(name, "")) for name in names]
+        self.compilers = [_Timed(compiler, self.progress) for compiler in started_here]
         asked = [compiler.backend for compiler in self.compilers]
         policy = policy_of(asked, self.policy or narrowed(self.setup), self.setup.without, self.setup.hidden)
         source = Models([read_graph(file) for file in self.setup.graphs], policy).sample if self.setup.graphs else None
@@ -226,12 +264,7 @@ class Campaign:
         return {**line, **coverage.add([form.graph for form in case.forms], sorted(kernels), goals)}
 
     def _outcomes(self, compiler: Compiler, case: Case, show: bool) -> dict[str, Outcome]:
-        outcomes: dict[str, Outcome] = {}
-        for form in case.forms:
-            start = time.perf_counter()
-            outcomes[form.name] = compiler.run(form.graph, form.inputs, show=show)
-            self.progress.compiling += time.perf_counter() - start
-        return outcomes
+        return {form.name: compiler.run(form.graph, form.inputs, show=show) for form in case.forms}
 
     def _all_told(self, failures: Sequence[Failure], compiler: Compiler, case: Case) -> list[str]:
         """The folders of the findings of a case's failures. An output that is wrong in several forms is made small in

@@ -25,6 +25,7 @@ from tantamount.ops.algebra import Tensor
 from tantamount.ops.check import check_graph
 from tantamount.semantics.exact import Exact, evaluate, plain
 from tantamount.semantics.reference import Array
+from tantamount.semantics.rounding import array_type
 
 __all__ = ["Shrunk", "shrink"]
 
@@ -232,8 +233,8 @@ def _resized(failure: Failure, size: int, smaller: int) -> Program | None:
 
 
 def _retyped(failure: Failure, allowed: Sequence[DType]) -> Iterator[Program]:
-    """Each element type replaced by a plainer one, wherever it occurs; not where something is rounded, which each type
-    does in its own way."""
+    """Each element type replaced by a plainer one that holds all elements, wherever it occurs; not where something is
+    rounded, which each type does in its own way."""
     graph = failure.form.graph
     if any(x.value.error for x in failure.form.expected):
         return
@@ -247,6 +248,13 @@ def _retyped(failure: Failure, allowed: Sequence[DType]) -> Iterator[Program]:
 
 
 def _of_type(failure: Failure, old: DType, new: DType) -> Program | None:
+    form = failure.form
+    for node in form.graph.nodes:
+        if node.op != "call" and node.type is not None and node.type.dtype is old:
+            given = form.inputs[node.name] if node.op == "input" else np.array(form.graph.constants[node.target].data)
+            if not np.array_equal(given, given.astype(array_type(new))):
+                return None
+
     def argument(item: Any) -> Any:
         return new if item is old else item
 

@@ -55,7 +55,7 @@ def test_programs_in_place_compute_the_same_in_pytorch() -> None:
         assert form is not None
         assert failure_in_pytorch(form) is None, graph.path
         found += graph != sample.graph
-    assert found >= 5
+    assert found >= 3
 
 
 def test_only_views_share_memory_in_pytorch() -> None:

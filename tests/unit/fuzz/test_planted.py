@@ -39,6 +39,7 @@ from tantamount.fuzz.shrink import form_of, shrink
 from tantamount.fuzz.triage import page, rows
 from tantamount.ir.graph import Graph, Node
 from tantamount.rules.record import proved_rules
+from tantamount.semantics.exact import plain
 
 RULES = proved_rules()
 FEW = frozenset({"aten.sum.dim_IntList", "aten.add.Tensor", "aten.permute.default"})
@@ -169,16 +170,30 @@ def test_a_failure_has_the_plainest_type_that_fails() -> None:
         return right * 0 + 1 if node.target == "aten.relu.default" and right.dtype.itemsize > 2 else None
 
     compiler = Planted([Bug("ones", "", kernel=ones)])
-    for dtype, plain in (("int32", "int64"), ("float64", "float32"), ("float32", "float32")):
+    for dtype, plainest in (("int32", "int64"), ("float64", "float32"), ("float32", "float32")):
         text = f"x: {dtype}[3]\na = aten._to_copy.default(x, dtype={dtype})\nb = aten.relu.default(a)\n-> b"
         form = form_of(typed_graph(text), {"x": np.full(3, 2)})
         assert form is not None
         failure = compare(PLANTED, form, compiler.run(form.graph, form.inputs))
         assert failure is not None
-        assert signature(shrink(failure, compiler).failure) == f"planted wrong all relu:{plain}"
+        assert signature(shrink(failure, compiler).failure) == f"planted wrong all relu:{plainest}"
         assert f":{dtype}" in signature(
             shrink(failure, compiler, policy=Policy(dtypes=(form.expected[0].dtype,))).failure
         )
+
+
+def test_a_plainer_type_holds_all_elements() -> None:
+    def signed(node: Node, xs: list[Any], right: Any) -> Any:
+        return -right if node.target == "aten.abs.default" and right.dtype.itemsize == 1 else None
+
+    compiler = Planted([Bug("signed", "", kernel=signed)])
+    form = form_of(typed_graph("x: uint8[2]\ny = aten.abs.default(x)\n-> y"), {"x": np.array([255, 3])})
+    assert form is not None
+    failure = compare(PLANTED, form, compiler.run(form.graph, form.inputs))
+    assert failure is not None
+    small = shrink(failure, compiler).failure
+    assert all(np.all(small.form.inputs[n.name] <= n.type.dtype.bounds[1]) for n in small.form.graph.inputs if n.type)
+    assert plain(small.form.expected[0]).min() >= 0
 
 
 def test_what_does_not_fail_each_time_is_told_as_such(tmp_path: Path) -> None:

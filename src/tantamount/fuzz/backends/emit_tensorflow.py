@@ -133,14 +133,15 @@ def _conv(node: Node, args: list[str], types: dict[str, TensorType]) -> str:
 
 
 def _pool(node: Node, args: list[str], types: dict[str, TensorType]) -> str:
+    """Maxima over padding are those over what is padded before, which XLA has and padded pooling it has not."""
     size, stride, pads = (numbers(node.args[k]) for k in (1, 2, 3))
-    padding = "'VALID'" if not any(pads) else str([[0, 0], *([k, k] for k in pads), [0, 0]])
     if any(pads) and "avg" in node.target:
         raise Unsupported("an average over padding")
-    name = "max_pool2d" if "max" in node.target else "avg_pool2d"
-    return (
-        f"tf.transpose(tf.nn.{name}(tf.transpose({args[0]}, [0, 2, 3, 1]), {size}, {stride}, {padding}), [0, 3, 1, 2])"
-    )
+    x, name = args[0], "max_pool2d" if "max" in node.target else "avg_pool2d"
+    if any(pads):
+        low = f"tf.constant(-np.inf, {_dtype(types[x].dtype)})"
+        x = f"tf.pad({x}, {[[0, 0], [0, 0], *([k, k] for k in pads)]}, constant_values={low})"
+    return f"tf.transpose(tf.nn.{name}(tf.transpose({x}, [0, 2, 3, 1]), {size}, {stride}, 'VALID'), [0, 3, 1, 2])"
 
 
 _SPECIAL = {

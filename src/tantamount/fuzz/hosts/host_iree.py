@@ -48,7 +48,8 @@ def compiled(module: Any, options: dict[str, Any], inputs: list[dict[str, str]],
 
     def run(given: list[Any]) -> tuple[list[Any], list[str]]:
         results = function(*given)
-        found = [np.asarray(value) for value in (results if isinstance(results, (tuple, list)) else [results])]
+        # Copies: the memory of results is given back with them.
+        found = [np.array(value) for value in (results if isinstance(results, (tuple, list)) else [results])]
         found = [  # the machine's integers have no sign: the program says how they are read
             value.view(wanted) if value.dtype.kind in "iu" and value.dtype.itemsize == wanted.itemsize else value
             for value, wanted in zip(found, declared, strict=True)
@@ -59,8 +60,8 @@ def compiled(module: Any, options: dict[str, Any], inputs: list[dict[str, str]],
 
 
 def diagnosed(start: int) -> str:
-    """What the compiler said from a place in the standard error on, where that is a file that can be read; first the
-    ONNX operator that it is about."""
+    """The first error in the standard error from a place on, if that is a file that can be read, behind the ONNX
+    operator that it is about."""
     try:
         text = os.pread(2, 4000, start).decode(errors="replace")
     except OSError:
