@@ -15,6 +15,7 @@ from tantamount.fuzz.goals import place_of
 from tantamount.ir.graph import Argument, Constant, Graph, Node, Ref
 from tantamount.ir.types import DType, Kind, Shape, TensorType
 from tantamount.ops.algebra import Tensor
+from tantamount.ops.execute import Environment
 from tantamount.semantics.exact import Exact, Held, held_input
 from tantamount.semantics.reference import Array
 from tantamount.semantics.rounding import FORMATS, array_type
@@ -270,7 +271,9 @@ class Draft:
         if not policy.has(target, operands):
             return None
         try:
-            given = {name: self.values[name] if name in self.values else self.tuples[name] for name in names}
+            given: Environment = {
+                name: self.values[name] if name in self.values else self.tuples[name] for name in names
+            }
             result = interpretation.step(self.stub, node, given)
         except TantamountError:
             return None
