@@ -11,7 +11,7 @@ none of which can use what another makes: ``{2F4 5B1}``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -70,18 +70,18 @@ class Schedule:
 
     ``owners[s]`` is the device of virtual stage ``s``. A pipeline has one chain; one that is run from both ends
     (DualPipe) has two, and ``copies`` says which virtual stages hold the parameters of which others: their gradients
-    are added up. ``meets``: they are in the reductions, so that the reduction of a stage and those of its copies are
-    one collective; otherwise reductions know of one stage each, and copies are added up later. ``rendezvous``: a
-    message is over when both ends have posted it, as NCCL has it; without it a send is over at once, and only the
-    receiver waits. ``accumulated``: gradients are added into what is reduced, so that one
-    reduction must come after all of them; otherwise every reduction takes what came since the last one (as FSDP2 and
-    ZeRO-2 do). ``slots[s]``: how many microbatches stage ``s`` has room for, taken in turn; no entry, no limit."""
+    are added up. ``meets`` are the stages for which they are in the reductions, so that the reduction of a stage and
+    those of its copies are one collective; other reductions know of one stage each, and copies are added up later.
+    ``rendezvous``: a message is over when both ends have posted it, as NCCL has it; without it a send is over at once,
+    and only the receiver waits. ``accumulated``: gradients are added into what is reduced, so that one reduction must
+    come after all of them; otherwise every reduction takes what came since the last one (as FSDP2 and ZeRO-2 do).
+    ``slots[s]``: how many microbatches stage ``s`` has room for, taken in turn; no entry, no limit."""
 
     devices: tuple[tuple[Event, ...], ...]
     owners: tuple[int, ...]
     chains: tuple[Chain, ...]
     copies: Mapping[int, int] = field(default_factory=dict[int, int])
-    meets: bool = True
+    meets: Collection[int] | None = None  # ``None``: all of them
     rendezvous: bool = True
     accumulated: bool = True
     slots: Mapping[int, int] = field(default_factory=dict[int, int])

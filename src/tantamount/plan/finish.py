@@ -67,6 +67,9 @@ class _Finish:
             self.own[part.name][parameter] = _Known(
                 self._copied(held.without(axis), Replicate()), f"{part.name}: {parameter}"
             )
+        for name, new in part.carried.items():
+            left = replace(part, job=part.steps[0], kept="").output(new).without(axis)
+            self.own[part.name][name] = _Known(self._copied(left, Replicate()), f"{part.name}: {new}")
         for parameter, gradient in part.parameters.items():
             held = part.output(gradient)
             if self.plan.microbatches > 1 and not is_sum(held.placements[axis]):
@@ -140,9 +143,9 @@ class _Finish:
             read = read.without(TIED)
             for member, name in summed.items():
                 known = self.own.get(member, {}).get(name)
-                problem = (
-                    f"pieces of {member} have no {name}" if known is None else self._summand(name, known.held, read)
-                )
+                problem = f"pieces of {member} have no {name}"
+                if known is not None:
+                    problem = self._counted(name, known.held) or differ(known.held.without(COPY), read)
                 source = member if known is None else known.source
                 yield Joint(f"sum of {name}", source, f"{part.name}: {tensor}", str(read), 1, problem)
                 self.taken.add((member, name))
@@ -199,11 +202,14 @@ class _Finish:
             read = read.without(across)
             for of, own in self.own.items():
                 known = own.get(name)
-                alone = set(self.plan.parts[of].parameters) - {m.get(of, "") for m in self.plan.tied.values()}
-                if known is None and not alone:
+                trained = set(self.plan.parts[of].parameters) - {m.get(of, "") for m in self.plan.tied.values()}
+                if known is None and not trained:
                     continue  # nothing of these pieces is trained, or it is shared with others
                 made = read if known is None else known.held
-                problem = f"pieces of {of} have no {name}" if known is None else self._summand(name, made, read)
+                problem = f"pieces of {of} have no {name}"
+                if known is not None:
+                    alone = made.without(COPY)
+                    problem = self._counted(name, made) or differ(alone, self._of_stage(read, alone))
                 source = of if known is None else known.source
                 yield Joint(f"sum of {name}", source, f"{part.name}: {tensor}", str(made), self.numbers[of], problem)
             for of, own in self.shared.items():
@@ -214,13 +220,12 @@ class _Finish:
                 yield Joint(name, part.name, part.name, "", problem=f"{part.name} gives {name}, which there is already")
             self.whole[name] = _Known(made, f"{part.name}: {tensor}")
 
-    def _summand(self, name: str, made: Held, read: Held) -> str:
+    def _counted(self, name: str, made: Held) -> str:
         """The reason why a tensor of every piece does not fit into a sum over what devices have: each copy of the piece
         is on another device, and all of them together must be the tensor once."""
         if self.plan.copies > 1 and not is_sum(made.placements[COPY]):
             return f"{name} is {made.placements[COPY]} over the copies of its piece, each of which would be counted"
-        made = made.without(COPY)
-        return differ(made, self._of_stage(read, made))
+        return ""
 
     def _of_stage(self, read: Held, made: Held) -> Held:
         """The relation that a summand of a sum over pieces must have on the ranks of a stage: where stages have

@@ -107,8 +107,6 @@ def flow_of(schedule: Schedule) -> Flow:
 def _meetings(schedule: Schedule) -> tuple[Meeting, ...]:
     """The reductions of stages with copies that meet, by the devices that they concern; without those that nothing
     meets on some device."""
-    if not schedule.meets:
-        return ()
     places: dict[int, set[int]] = {}
     for copy, stage in schedule.copies.items():
         places.setdefault(stage, {schedule.owners[stage]}).add(schedule.owners[copy])
@@ -117,7 +115,8 @@ def _meetings(schedule: Schedule) -> tuple[Meeting, ...]:
         for k, event in enumerate(program):
             for action in event:
                 of = schedule.copies.get(action.stage, action.stage)
-                if action.kind is Kind.REDUCE and of in places:
+                alone = schedule.meets is not None and action.stage not in schedule.meets
+                if action.kind is Kind.REDUCE and of in places and not alone:
                     posted[tuple(sorted(places[of]))][device].append((action.stage, (device, k)))
     found: list[Meeting] = []
     for devices, by in sorted(posted.items()):

@@ -40,7 +40,7 @@ def differ(made: Held, taken: Held) -> str:
     """The reason why two descriptions of one tensor do not fit; empty if they do."""
     if made.whole != taken.whole:
         return f"the whole is {made.whole} there and {taken.whole} here"
-    same = _by_axis(made) == _by_axis(taken)
+    same = _in_order(made) == _in_order(taken)
     if not same and (_together(made) != _together(taken) or not (_even(made) and _even(taken))):
         return f"the ranks have {_said(made, taken)}, but {_said(taken, made)} is taken for granted"
     if made.local != taken.local:
@@ -48,9 +48,9 @@ def differ(made: Held, taken: Held) -> str:
     return ""
 
 
-def _by_axis(held: Held) -> list[tuple[str, int, Placement]]:
-    """The axes in their order, which says what rank is where."""
-    return [(axis, held.sizes[axis], placement) for axis, placement in held.placements.items()]
+def _in_order(held: Held) -> list[tuple[int, Placement]]:
+    """The sizes and placements of the axes in their order, which say what rank is where, whatever they are called."""
+    return [(held.sizes[axis], placement) for axis, placement in held.placements.items() if held.sizes[axis] > 1]
 
 
 def _together(held: Held) -> list[tuple[Placement, int]]:
@@ -98,7 +98,8 @@ def sent(made: Held, taken: Held, messages: Messages, virtual: str) -> str:
         return f"{shown(made.placements)} is sent to other ranks: what is a sum over ranks must be added up before"
     if not (_even(made) and _even(taken)):
         return "the ranks have parts of different sizes, of which it is not known what is sent"
-    if messages.dim >= len(made.whole.shape):
+    whole = all(len(terms) == 1 and count == 1 for terms in messages.ranks for _, _, count in terms)
+    if messages.dim >= len(made.whole.shape) and not whole:
         return f"messages along dimension {messages.dim} of {made.whole}"
     for rank, terms in enumerate(messages.ranks):
         got = _put(made, terms, messages.dim, virtual)
@@ -126,6 +127,8 @@ def _put(held: Held, terms: Sequence[Term], dim: int, virtual: str) -> Box | Non
     found: Box | None = None
     for rank, k, count in terms:
         box = list(_box(held, rank, virtual))
+        if len(terms) == 1 and count == 1:
+            return tuple(box)
         start, stop = box[dim]
         step, rest = divmod(stop - start, count)
         if rest:

@@ -35,13 +35,13 @@ def named_schedule(name: str, devices: int, microbatches: int, chunks: int = 1) 
     return finished(schedule)
 
 
-def finished(schedule: Schedule) -> Schedule:
+def finished(schedule: Schedule, kinds: Sequence[Kind] = (Kind.REDUCE, Kind.UPDATE)) -> Schedule:
     """The schedule with a reduction and an update of every stage at the end of its device. Stages come in the order of
     those whose copies they are: devices that have copies of two stages each reduce them in one order."""
     order = sorted(range(len(schedule.owners)), key=lambda stage: schedule.copies.get(stage, stage))
     ends = [[s for s in order if schedule.owners[s] == device] for device in range(len(schedule.devices))]
     devices = tuple(
-        (*events, *((Action(s, kind),) for kind in (Kind.REDUCE, Kind.UPDATE) for s in end))
+        (*events, *((Action(s, kind),) for kind in kinds for s in end))
         for events, end in zip(schedule.devices, ends, strict=True)
     )
     return replace(schedule, devices=devices)

@@ -114,7 +114,10 @@ class _Reader:
         approximations = tuple(self._approximations(parts))
         finish = Fields.of(top.values.get("finish", {}), top.at("[finish]"), ("reduce", "update"))
         reduce = self._order(finish, "reduce", parts)
-        schedule = replace(schedule, meets=any(parts[name].speaks(COPY) for name in reduce))
+        along = {parts[name].of for name in reduce if parts[name].speaks(COPY)}
+        meets = [stage for stage, own in enumerate(stages) if any(piece.part in along for piece in own)]
+        schedule = replace(schedule, meets=frozenset(meets))
+        symbols = self._numbers(parts, tied)
         return Plan(
             path=str(self.path),
             name=top.at("name").name(top.get("name")) if "name" in top else self.path.stem,
@@ -122,9 +125,22 @@ class _Reader:
             parts={name: parts[name] for name in tables}, pieces=pieces, stages=stages, tied=tied,
             schedule=schedule, schedule_name=called,
             reduce=reduce, update=self._order(finish, "update", parts),
-            ranks=ranks, messages=meshes.messages, symbols=_names(top, "symbols"),
+            ranks=ranks, messages=meshes.messages, symbols=symbols,
             approximations=approximations, assumed=_names(top, "assumed"),
         )  # fmt: skip
+
+    def _numbers(self, parts: Mapping[str, Part], tied: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
+        """Numbers that are the same everywhere: what a part makes, keeps or replaces is none."""
+        place = self.top.at("symbols")
+        names = _names(self.top, "symbols")
+        for part in parts.values():
+            held = (*part.parameters, *part.parameters.values(), *part.frozen, *part.carried, *part.state)
+            for name in names:
+                if name in held or name in part.gives.values() or name in part.updates.values() or name in tied:
+                    raise place.wrong(
+                        f"{shown(name)}, which {part.name} has or gives", "names of numbers that are given"
+                    )
+        return names
 
     # ------------------------------------------------------------------------------------------ parts
     def _layout(self, name: str, value: Mapping[str, object], tables: Mapping[str, object], meshes: Meshes) -> str:
@@ -361,9 +377,10 @@ class _Reader:
             if (kind == "local-statistic") != bool(over) or not set(over) <= axes.keys() or not nodes:
                 needed = f"nodes, and for a local-statistic axes of {', '.join(axes)}"
                 raise place.wrong(f"nodes {', '.join(nodes)} over {', '.join(over)}", needed, code="approximate")
-            if parts[part].smaller is not None:
-                needed = "microbatches of one size, where something is approximate"
-                raise place.wrong("a smaller last microbatch", needed, code="approximate")
+            if parts[part].smaller is not None or parts[part].carried:
+                found = "a smaller last microbatch" if parts[part].smaller is not None else "state that is carried on"
+                needed = "microbatches of one size that know nothing of each other, where something is approximate"
+                raise place.wrong(found, needed, code="approximate")
             try:
                 parts[part] = replace(parts[part], job=strict_job(parts[part].job, kind, nodes, over))
             except NotThat as problem:

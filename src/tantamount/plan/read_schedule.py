@@ -64,7 +64,9 @@ def _numbers(fields: Fields, key: str, count: int) -> tuple[int, ...]:
 
 
 def _finished(schedule: Schedule) -> Schedule:
-    """The schedule with a reduction and an update of every stage at the end of its device, if it has none at all: what
-    [finish] says then comes after everything."""
+    """The schedule with an update of every stage at the end of its device, if it has none at all, and a reduction
+    before it, if it has none either: what [finish] says then comes after everything."""
     kinds = {action.kind for program in schedule.devices for event in program for action in event}
-    return schedule if kinds & {Kind.REDUCE, Kind.UPDATE} else finished(schedule)
+    if Kind.UPDATE in kinds:
+        return schedule
+    return finished(schedule, (Kind.UPDATE,) if Kind.REDUCE in kinds else (Kind.REDUCE, Kind.UPDATE))

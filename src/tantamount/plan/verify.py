@@ -214,22 +214,31 @@ def _schedule(plan: Plan) -> Iterator[str]:
         )
         yield from _late(schedule, together[0])
     yield from _in_order(plan)
+    if plan.reduce and not any(
+        a.kind is Kind.REDUCE for program in schedule.devices for event in program for a in event
+    ):
+        yield f"{plan.reduce[0]} has no place in the schedule, which has updates and no reductions"
     if not schedule.accumulated:
         yield "gradients are reduced microbatch by microbatch, which a plan has no words for"
 
 
 def _in_order(plan: Plan) -> Iterator[str]:
-    """Forward passes that are not in the order of microbatches, on stages that carry state from one to the next."""
+    """Forward passes that are not in the order of microbatches, one after the other, on stages that carry state."""
     carries = {name for name, part in plan.parts.items() if part.carried}
     stages = {s: {piece.part for piece in pieces} & carries for s, pieces in enumerate(plan.stages)}
     for device, program in enumerate(plan.schedule.devices):
         done: dict[int, int] = {}
-        for action in (action for event in program for action in event if action.kind is Kind.FORWARD):
-            last = done.get(action.stage, -1)
-            if stages.get(action.stage) and action.microbatch < last:
-                part = min(stages[action.stage])
-                yield f"device {device}: {action} comes after microbatch {last}, and {part} carries state on"
-            done[action.stage] = max(last, action.microbatch)
+        for event in program:
+            before = dict(done)
+            for action in event:
+                if action.kind is not Kind.FORWARD or not stages.get(action.stage):
+                    continue
+                part, last = min(stages[action.stage]), done.get(action.stage, -1)
+                if action.microbatch < last:
+                    yield f"device {device}: {action} comes after microbatch {last}, and {part} carries state on"
+                elif last != before.get(action.stage, -1):
+                    yield f"device {device}: {action} is beside microbatch {last}, and {part} carries state on"
+                done[action.stage] = max(last, action.microbatch)
 
 
 def _late(schedule: Schedule, part: str) -> Iterator[str]:

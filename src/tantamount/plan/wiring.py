@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 from math import prod
 
 from tantamount.capture.inplace import overwritten_input
 from tantamount.ir.graph import Graph, Output
+from tantamount.ir.mesh import Mesh
 from tantamount.plan.finish import finish_joints
 from tantamount.plan.joints import Joint, differ, sent
 from tantamount.plan.late import late
@@ -153,16 +154,16 @@ def _causes(plan: Plan) -> Iterator[Joint]:
         ranks = list({id(graph): graph for graph in job.implementation}.values())
         named = [job.inputs[name].name for name in gradients], [job.outputs[name].name for name in forward]
         for graphs, given, results in (([job.specification], gradients, forward), (ranks, *named)):
-            for name, output, sure in _depending(graphs, given):
+            for name, output, sure in _depending(graphs, given, job.mesh):
                 if output.name in results:
                     problem = f"{output.name} of {part.name} goes forward, and depends on {name}, which comes back"
                     yield Joint(output.name, part.name, part.name, "", problem=problem, wrong=sure)
 
 
-def _depending(graphs: Sequence[Graph], given: Collection[str]) -> Iterator[tuple[str, Output, bool]]:
+def _depending(graphs: Sequence[Graph], given: Collection[str], mesh: Mesh) -> Iterator[tuple[str, Output, bool]]:
     """The given inputs, each with the outputs that may depend on it; true of those that do by their own program."""
     for name in sorted(given):
-        for graph, waiting in zip(graphs, late(graphs, {name}), strict=True):
+        for graph, waiting in zip(graphs, late(graphs, {name}, mesh), strict=True):
             for output in graph.outputs:
                 if output.node in waiting:
                     yield name, output, name in graph.ancestors(output.node)
@@ -174,14 +175,17 @@ def _carried(plan: Plan) -> Iterator[Joint]:
     for part in plan.parts.values():
         if not part.carried:
             continue
+        count = plan.numbers().get(part.name, 1)
+        if plan.copies > 1:
+            problem = f"{part.name} carries state on, and has {plan.copies} copies, each with microbatches of its own"
+            yield Joint("", part.name, part.name, "", count, problem, wrong=False)
+        steps = [replace(part, job=step, kept="") for step in part.steps]
+        for one, other in product(steps, repeat=2):  # after the last microbatch comes the first of the next iteration
+            for name, new in part.carried.items():
+                made, read = one.output(new), other.input(name)
+                target = f"{part.name}, next microbatch"
+                yield Joint(name, f"{part.name}: {new}", target, str(made), count, differ(made, read))
         (step, *_) = part.steps
-        after = replace(part, job=step, kept="")
-        for name, new in part.carried.items():
-            made, read, count = after.output(new), after.input(name), plan.numbers().get(part.name, 1)
-            yield Joint(
-                name, f"{part.name}: {new}", f"{part.name}, next microbatch", str(made), count,
-                differ(made, read),
-            )  # fmt: skip
         back = {stream.backward for stream in part.after.values() if stream.backward is not None}
         ranks = list({id(graph): graph for graph in step.implementation}.values())
         named = {step.inputs[name].name for name in part.carried}, {step.inputs[name].name for name in back}
@@ -189,7 +193,7 @@ def _carried(plan: Plan) -> Iterator[Joint]:
             ([step.specification], (set(part.carried), back), set(part.carried.values())),
             (ranks, named, {wanted.name for wanted in step.outputs.values()}),
         ):
-            for name, output, _ in _depending(graphs, before | later):
+            for name, output, _ in _depending(graphs, before | later, step.mesh):
                 if name in (later if output.name in passed_on else before):
                     why = "comes back" if output.name in passed_on else "is carried from one microbatch to the next"
                     problem = f"{output.name} of {part.name} depends on {name}, which {why}"

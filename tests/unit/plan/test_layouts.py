@@ -13,7 +13,7 @@ import pytest
 
 from support.flat_plans import flat_job
 from support.plan_run import run_plan
-from support.plans import GROUPS, PROGRAMS, verified, write_plan
+from support.plans import GROUPS, PROGRAMS, update, verified, write_plan
 from tantamount.errors import UserError
 from tantamount.ir.relation import Partial, Placement, Replicate, Shard
 from tantamount.ir.types import DType, TensorType
@@ -207,6 +207,52 @@ def test_stages_with_other_numbers_of_ranks_are_proved(tmp_path: Path) -> None:
     assert report.verdict is Verdict.PROVED, report.text()
     assert max(run_plan(read_plan(path)).values()) < 1e-12
     assert "6 ranks (on devices of 4, 2)" in report.text()
+
+
+def _word(reduced: str) -> Mapping[str, str]:
+    gather = 'd: float32[4, 8]\nboth = all_reduce(d, "sum", "tied")\ng = {}\n-> g'
+    step, thin = update("p", "g", "[4, 8]"), update("p", "g", "[8, 4]")
+    passes = {name: NARROW[name] for name in ("thin.spec", "thin", "first_reduce")}
+    return {
+        **passes, "thin_reduce.spec": "d_b: float32[8, 4]\ng_b = mul(d_b, 1)\n-> g_b",
+        "thin_reduce": 'd_b: float32[8, 4]\ng_b = all_reduce(d_b, "sum", "dp")\n-> g_b',
+        "word_reduce.spec": "d: float32[4, 8]\ng = mul(d, 1)\n-> g", "word_reduce": gather.format(reduced),
+        "word_update.spec": step, "word_update": step, "thin_update.spec": thin, "thin_update": thin,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("over", [{"dp": SUM}, {}])
+def test_what_copies_have_where_numbers_of_ranks_differ_is_added_up(over: dict[str, str], tmp_path: Path) -> None:
+    """A shared parameter of two stages of two ranks each, after one of four."""
+
+    def edit(table: dict[str, Any]) -> None:
+        _narrow(table)
+        parts = table["part"]
+        for name in ("layer", "layer_reduce", "layer_update", "norm"):
+            del parts[name]
+        whole: dict[str, Any] = {"inputs": {"default": "Replicate()"}, "outputs": {"default": "Replicate()"}}
+        taken: dict[str, dict[str, Any]] = {
+            "word_reduce": whole | {"sums": {"d": {"thin": "d_a"}}, "inputs": {"d": {"tied": SUM, **over}}},
+            "word_update": whole | {"takes": {"p": "word"}, "updates": {"new_p": "word"}},
+            "thin_reduce": whole | {"inputs": {"d_b": {"dp": SUM}}},
+            "thin_update": whole | {"takes": {"p": "b", "g": "g_b"}, "updates": {"new_p": "b"}},
+        }
+        for name, entries in taken.items():
+            of = {"kind": "tied", "of": "word"} if "word" in name else {"kind": "piece", "of": "thin"}
+            files = {"spec": f"{name}.spec.json.gz", "impl": f"{name}.json.gz"}
+            parts[name] = {**of, **files, **entries, "layout": "narrow"}
+        table["mesh"]["axes"]["pp"] = 3
+        pieces, stages = ["first", "thin * 2", "last"], ["first", "thin 0", "thin 1, last"]
+        table["model"] = {"pieces": pieces, "stages": stages, "tied": {"word": {"thin": "a"}}}
+        table["symbols"] = ["lr", "factor"]
+        table["finish"] = {
+            "reduce": ["first_reduce", "thin_reduce"],
+            "update": ["word_reduce", "first_update", "thin_update", "word_update"],
+        }
+
+    reduced = 'all_reduce(both, "sum", "dp")' if over else "mul(both, 1)"
+    report = verified(write_plan(tmp_path, None, edit, _word(reduced), {**GROUPS, "pp": 3, "tied": 2, "world": 8}))
+    assert report.verdict is (Verdict.PROVED if over else Verdict.REFUTED), report.text()
 
 
 def _messages(k: int, **values: Any) -> Edit:

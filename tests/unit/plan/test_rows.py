@@ -296,9 +296,31 @@ def _backwards(table: dict[str, Any]) -> None:
     }
 
 
+def _alone(table: dict[str, Any]) -> None:
+    """No parts that run after the microbatches."""
+    table |= {"finish": {}, "symbols": []}
+    table["part"] = {name: part for name, part in table["part"].items() if not part.get("kind")}
+
+
+def _in_two_pipelines(table: dict[str, Any]) -> None:
+    _alone(table)
+    table["model"]["stages"] = ["first, layer 0-2, last"] * 2
+    pipelines = [{"stages": [0], "microbatches": [0]}, {"stages": [1], "microbatches": [1]}]
+    table["schedule"] = {"devices": ["0F0 0B0", "1F1 1B1"], "owners": [0, 1], "pipelines": pipelines}
+
+
+def _side_by_side(table: dict[str, Any]) -> None:
+    _alone(table)
+    table["mesh"]["axes"]["pp"] = 1
+    table["model"]["stages"] = ["first, layer 0-2, last"]
+    table["schedule"] = {"devices": ["{0F0 0F1} 0B0 0B1"]}
+
+
 @pytest.mark.parametrize(
     ("change", "edit", "verdict", "words"),
     [
+        (_with_statistics(), _in_two_pipelines, Verdict.UNKNOWN, "has 2 copies, each with microbatches of its own"),
+        (_with_statistics(), _side_by_side, Verdict.REFUTED, "0F1 is beside microbatch 0, and first carries state on"),
         (_with_statistics(rank="0.99"), None, Verdict.REFUTED, "first, carried"),
         (_with_statistics(summed="mul(own, 1)"), None, Verdict.REFUTED, "first, carried"),
         (_also(*USED), None, Verdict.UNKNOWN, "y of first depends on running, which is carried from one"),
@@ -313,3 +335,18 @@ def test_state_that_is_not_the_recurrence(
     assert report.verdict is verdict, report.text()
     wrong = [part.part for part in report.parts if part.verdict is Verdict.REFUTED]
     assert words in " ".join((*wrong, *report.schedule, *(joint.problem for joint in report.joints)))
+
+
+def test_state_has_the_shape_that_the_next_microbatch_takes(tmp_path: Path) -> None:
+    def edit(table: dict[str, Any]) -> None:
+        _side_by_side(table)
+        table["schedule"] = {"devices": ["0F0 0B0 0F1 0B1"]}
+        placed = {"microbatch": "Shard(0)", "dp": "Shard(0)"}
+        table["part"]["first"] |= {"carried": {"running": "kept"}}
+        table["part"]["first"]["inputs"]["running"] = table["part"]["first"]["outputs"]["kept"] = placed
+
+    head = ("->", "running: float32[ROWS, 6]\nkept = add(running, data)\n-> kept,")
+    plan = _plan(tmp_path, {"first.spec": head, "first": head}, microbatches=2, last=1, edit=edit)
+    report = verify_plan(plan)
+    assert report.verdict is Verdict.REFUTED
+    assert any("next microbatch" in joint.target and joint.problem for joint in report.joints)

@@ -201,7 +201,7 @@ def test_reductions_of_copies_meet_in_order() -> None:
     (problem, *_) = check_schedule(replace(schedule, devices=(first, swapped)))
     assert problem.kind is ProblemKind.MESSAGE
     assert "meet, and are of other stages" in problem.text
-    assert check_schedule(replace(schedule, devices=(first, swapped), meets=False)) == ()
+    assert check_schedule(replace(schedule, devices=(first, swapped), meets=())) == ()
     early = read_events("0REDUCE_GRAD", "text") + tuple(e for e in first if str(e[0]) != "0REDUCE_GRAD")
     kinds = {problem.kind for problem in check_schedule(replace(schedule, devices=(early, second)))}
     assert {ProblemKind.DEADLOCK, ProblemKind.REDUCTION} <= kinds

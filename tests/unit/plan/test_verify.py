@@ -135,6 +135,10 @@ WRONG_ORDER: dict[str, tuple[Edit, str]] = {
                  LATER.replace("1SEND_B1 1REDUCE_GRAD 1UPDATE", "1REDUCE_GRAD 1UPDATE 1SEND_B1")),
         "1SEND_B1 comes after an update",
     ),
+    "updates alone": (
+        _devices("0F0 0SEND_F0 0RECV_B0 0B0 0F1 0SEND_F1 0RECV_B1 0B1 0UPDATE", LATER.replace("1REDUCE_GRAD ", "")),
+        "first_reduce has no place in the schedule",
+    ),
     "the norm among reductions": (
         lambda table: table.update(finish={"reduce": ["first_reduce", "layer_reduce", "norm"],
                                            "update": ["first_update", "layer_update"]}),
@@ -293,6 +297,8 @@ BAD = {
     "placement": (_set("part", "layer", "inputs", "a", value={"tp": "Shrd(0)"}), "relation-syntax"),
     "no relation": (_set("part", "last", "inputs", value={}), "plan-relation"),
     "shape": (_set("part", "layer", "inputs", "a", value="Replicate()"), "job-relation-shape"),
+    "a gradient as a number": (_set("symbols", value=["lr", "d_w"]), "plan-field"),
+    "a number that a part gives": (_set("symbols", value=["lr", "factor"]), "plan-field"),
     "outside": (_set("part", "layer", "impl", value="../layer.json"), "job-graph-outside"),
     "programs": (_set("part", "layer", "impl", value={"tp": ["layer.json.gz"]}), "plan-field"),
     "programs by microbatch": (_set("part", "layer", "impl", value={"microbatch": ["a", "b"]}), "plan-unknown-axis"),

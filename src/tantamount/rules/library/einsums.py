@@ -61,7 +61,7 @@ def _(m: Match) -> Part | None:
     share=0.3, kinds="f",
 )  # fmt: skip
 def _(m: Match) -> Part | None:
-    if m.keep or m.x.rank > 4:
+    if m.keep or not m.a or not 1 <= m.x.rank <= 4:
         return None
     letters = _LETTERS[: m.x.rank]
     summed = {k % m.x.rank for k in m.a}
@@ -83,7 +83,7 @@ def _(m: Match) -> Part | None:
 def _said(equation: str, *operands: Leaf) -> tuple[list[str], str, dict[str, Any]] | None:
     """The letters of every operand and of the result, and the size of each; ``None`` for an equation in which a letter
     is repeated within an operand, left out, or stands for two sizes."""
-    left, arrow, result = equation.partition("->")
+    left, arrow, result = equation.replace(" ", "").partition("->")
     terms = left.split(",")
     sizes: dict[str, Any] = {}
     for letters, operand in zip(terms, operands, strict=True):
