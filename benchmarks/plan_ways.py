@@ -67,7 +67,11 @@ WAYS: dict[str, tuple[Any, dict[str, Any]]] = {
         LATENT, {**EXPERT, "aux_loss": 0.01, "sp": True, "cp": 2, "dp": 2, "batch": 8, "zero": 3},
     ),
     "aux loss, ep, pp, recompute": (
-        replace(GROUPED, layers=2), {**EXPERT, "aux_loss": 0.01, "ep": 2, "pp": 2, "recompute": True, "optimizer": "adamw"},
+        replace(GROUPED, layers=2),
+        {**EXPERT, "aux_loss": 0.01, "ep": 2, "pp": 2, "recompute": True, "optimizer": "adamw"},
+    ),
+    "aux loss over the batch": (
+        LATENT, {**EXPERT, "aux_loss": 0.01, "aux_over": "batch", "sp": True, "cp": 2, "dp": 2, "batch": 8, "zero": 1},
     ),
     "ep, dp, sp, zero 1": (LATENT, {**EXPERT, "dp": 2, "batch": 8, "ep": 2, "capacity": 1, "sp": True, "zero": 1}),
 }  # fmt: skip
@@ -182,6 +186,13 @@ TWINS: dict[str, tuple[str, Any, str, Any, str]] = {  # way, what is replaced by
     "the norm counts copies of pieces": ("dualpipe", Ranks, "rank", _first_copy, "layer_reduce"),
     "tokens stay where they are": ("ep", experts, "exchanged", lambda x, _: x, "moe"),
     "aux loss over microbatches": ("aux loss", experts, "balanced", _over_microbatches, "moe"),
+    "aux loss over the batch and microbatches": (
+        "aux loss over the batch",
+        experts,
+        "balanced",
+        _over_microbatches,
+        "moe",
+    ),
     "aux loss over tp": ("aux loss", experts, "balanced", _over_tp, "moe"),
     "aux loss of own tokens": ("aux loss, sp, cp, zero 3", experts, "balanced", _own_fractions, "moe"),
     "aux loss, own counts": ("aux loss, sp, cp, zero 3", balance, "_of_row", lambda x, _: x, "moe"),

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 import torch
 
 from tantamount.capture.torch.llama.ranks import Ranks, total
+from tantamount.ir.graph import Graph
 
-__all__ = ["OVER", "Balance", "balanced"]
+__all__ = ["OVER", "Balance", "balanced", "fractions_of"]
 
 OVER = ("row", "batch")
 
@@ -43,6 +44,11 @@ def balanced(scores: torch.Tensor, chosen: torch.Tensor, count: int, balance: Ba
         fractions = _of_row(chosen.sum(1, keepdim=True), ranks) / (chosen.shape[1] * ranks.parts)
     factor = balance.coefficient * scores.shape[-1] / (count * balance.tokens)
     return (scores * fractions).sum() * factor
+
+
+def fractions_of(program: Graph) -> tuple[str, ...]:
+    """The nodes of a captured layer that are fractions over the ``batch``: the only means over rows and tokens."""
+    return tuple(node.name for node in program.nodes if node.target == "aten.mean.dim" and node.args[1:2] == ((0, 1),))
 
 
 def _of_row(counts: torch.Tensor, ranks: Ranks) -> torch.Tensor:

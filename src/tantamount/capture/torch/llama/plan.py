@@ -20,7 +20,8 @@ import torch.distributed as dist
 
 from tantamount.capture.interpolated import POINTS, with_symbols
 from tantamount.capture.programs import Program, write_document
-from tantamount.capture.torch.llama.balance import Balance
+from tantamount.capture.readers import read_graph
+from tantamount.capture.torch.llama.balance import Balance, fractions_of
 from tantamount.capture.torch.llama.experts import ExpertShape
 from tantamount.capture.torch.llama.model import Shape
 from tantamount.capture.torch.llama.presets import EXPERTS, PRESETS
@@ -48,7 +49,7 @@ from tantamount.capture.torch.llama.steps import (
     update_step,
 )
 from tantamount.capture.torch.programs import capture, capture_rank
-from tantamount.errors import UserError
+from tantamount.errors import InternalError, UserError
 from tantamount.ir.mesh import Mesh
 from tantamount.writing import make_folder, write_file
 
@@ -112,10 +113,28 @@ def write_plan(folder: Path, name: str, shape: Shape | ExpertShape, degrees: Deg
             "reduce": [part.name for part in parts if part.finish == "reduce"],
             "update": [part.name for part in parts if part.finish == "update"],
         },
+        **_approximate(folder, degrees, written),
         "part": written,
     }
     write_file(folder / "plan.toml", tomli_w.dumps(document))
     return folder / "plan.toml"
+
+
+def _approximate(folder: Path, degrees: Degrees, written: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The declared approximation: fractions of the tokens that a rank has in one microbatch, where those of the batch
+    are meant."""
+    if not degrees.aux_loss or degrees.aux_over != "batch":
+        return {}
+    programs = written["moe"]["impl"]
+    files = [programs] if isinstance(programs, str) else [name for names in programs.values() for name in names]
+    found = {fractions_of(read_graph(folder / name)) for name in files}
+    if len(found) != 1:
+        raise InternalError("ranks whose programs have different names for one mean")
+    known = (*degrees.over, *(("tp",) if degrees.sp else ()))
+    sizes = {"microbatch": degrees.microbatches, **{axis: size for axis, size in degrees.mesh.items() if axis in known}}
+    over = [axis for axis, size in sizes.items() if size > 1]
+    own = {"kind": "local-statistic", "part": "moe", "nodes": list(found.pop()), "over": over}
+    return {"approximate": {"balance": own}} if over else {}
 
 
 def parts_of(shape: Shape | ExpertShape, degrees: Degrees) -> list[NewPart]:

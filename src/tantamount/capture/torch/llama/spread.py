@@ -242,6 +242,7 @@ def check(shape: Shape | ExpertShape, degrees: Degrees) -> None:
         ),
         (degrees.zero not in range(4), f"zero {degrees.zero}", "0, 1, 2 or 3"),
         (degrees.aux_loss < 0, f"auxiliary loss {degrees.aux_loss}", "a coefficient above 0"),
+        (degrees.sized and degrees.aux_over == "batch", "fractions over the batch", "--aux-over row, if --sized"),
         (degrees.aux_over not in OVER, f"auxiliary loss over {degrees.aux_over}", f"one of {', '.join(OVER)}"),
         (degrees.context not in CONTEXTS, f"context {degrees.context}", f"one of {', '.join(CONTEXTS)}"),
     ]  # fmt: skip

@@ -41,14 +41,15 @@ def _used(w: Tensors, shards: Mapping[str, int], ranks: Ranks) -> dict[str, torc
 
 
 def embedding_step(ranks: Ranks, early: Mapping[str, int], shards: Mapping[str, int]) -> Step:
-    """Rows of the embedding, and the gradient of its table."""
+    """Rows of the embedding, and the gradient of its table. If layers add to the loss, ``extra`` is what they have
+    added so far: nothing."""
 
     def run(
         tokens: torch.Tensor, d_y: torch.Tensor, d_extra: torch.Tensor | None = None, **w: torch.Tensor
     ) -> dict[str, torch.Tensor]:
         w = _watched(w)
         y = embedded(tokens, _used(w, shards, ranks)["table"], ranks)
-        first = {} if d_extra is None else {"extra": torch.zeros((), device=y.device)}  # nothing is added to the loss yet
+        first = {} if d_extra is None else {"extra": torch.zeros((), device=y.device)}
         return {"y": y.detach(), **first, **_gradients((y,), w, (d_y,), ranks, early)}
 
     return run
