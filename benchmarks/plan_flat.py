@@ -57,6 +57,8 @@ WAYS: dict[str, tuple[Any, dict[str, Any]]] = {
     ),
     "experts": (LATENT, EXPERT),
     "experts, one layer": (ONE_LAYER, EXPERT),
+    "aux loss": (GROUPED, {**EXPERT, "aux_loss": 0.01}),
+    "aux loss, sp, cp": (GROUPED, {**EXPERT, "aux_loss": 0.01, "tp": 2, "sp": True, "cp": 2}),
     "ep": (GROUPED, {**EXPERT, "ep": 2, "dispatch": True}),
     "ep, capacity": (GROUPED, {**EXPERT, "ep": 2, "dispatch": True, "capacity": 1}),
     "ep, dp, sp, zero 1": (

@@ -4,7 +4,7 @@ by the plan's schedule, against what one device has.
     python benchmarks/plan_runs.py [NAME...]
 
 A plan that is proved must not differ. Plans with shared parameters are left out: what carries plans out does not know
-them (benchmarks/plan_flat.py does).
+them (benchmarks/plan_flat.py does); so are those that are proved up to an approximation, which do differ.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ROUNDING = 1e-9
 def main() -> int:
     wrong = 0
     for way, (shape, degrees) in WAYS.items():
-        if degrees.get("tied") or (sys.argv[1:] and way not in sys.argv[1:]):
+        if degrees.get("tied") or degrees.get("aux_over") == "batch" or (sys.argv[1:] and way not in sys.argv[1:]):
             continue
         with tempfile.TemporaryDirectory() as folder:
             spread = Degrees(**{**degrees, "dispatch": degrees.get("ep", 1) > 1})

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from tantamount.answers import verify_plan
-from tantamount.capture.torch.llama import context, experts, model, ranks, steps
+from tantamount.capture.torch.llama import balance, context, experts, model, ranks, steps
 from tantamount.capture.torch.llama.experts import ExpertShape
 from tantamount.capture.torch.llama.model import Shape
 from tantamount.capture.torch.llama.plan import write_plan
@@ -62,6 +62,17 @@ WAYS: dict[str, tuple[Any, dict[str, Any]]] = {
     "experts, sp": (LATENT, {**EXPERT, "sp": True}),
     "ep": (GROUPED, {**EXPERT, "ep": 2}),
     "ep, capacity": (GROUPED, {**EXPERT, "ep": 2, "capacity": 1}),
+    "aux loss": (LATENT, {**EXPERT, "aux_loss": 0.01}),
+    "aux loss, sp, cp, zero 3": (
+        LATENT, {**EXPERT, "aux_loss": 0.01, "sp": True, "cp": 2, "dp": 2, "batch": 8, "zero": 3},
+    ),
+    "aux loss, ep, pp, recompute": (
+        replace(GROUPED, layers=2),
+        {**EXPERT, "aux_loss": 0.01, "ep": 2, "pp": 2, "recompute": True, "optimizer": "adamw"},
+    ),
+    "aux loss over the batch": (
+        LATENT, {**EXPERT, "aux_loss": 0.01, "aux_over": "batch", "sp": True, "cp": 2, "dp": 2, "batch": 8, "zero": 1},
+    ),
     "ep, dp, sp, zero 1": (LATENT, {**EXPERT, "dp": 2, "batch": 8, "ep": 2, "capacity": 1, "sp": True, "zero": 1}),
 }  # fmt: skip
 
@@ -123,6 +134,45 @@ def _not_over_copies(grad: Any, sums: Any, early: Any, dim: Any, place: Ranks) -
     return REDUCED(grad, tuple(axis for axis in sums if axis != "copy"), early, dim, place)
 
 
+def _over_microbatches(scores: Any, chosen: Any, count: int, own: Any, place: Ranks) -> Any:
+    """Divided by the microbatches, of which there are two, although tokens are those of all."""
+    return BALANCED(scores, chosen, count, replace(own, tokens=own.tokens * (2 if place.sizes else 1)), place)
+
+
+def _over_tp(scores: Any, chosen: Any, count: int, own: Any, place: Ranks) -> Any:
+    """All ranks of tp find the whole gradient, and add up what they find."""
+    return BALANCED(ranks.copied(scores, place.group("tp")), chosen, count, own, place)
+
+
+def _own_fractions(scores: Any, chosen: Any, count: int, own: Any, place: Ranks) -> Any:
+    """Fractions of the tokens that a rank has, as if they were rows."""
+    return BALANCED(scores, chosen, count, own, Ranks() if place.sizes else place)
+
+
+class _Unscaled(torch.autograd.Function):
+    """The factor is in the loss, and not in its gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, factor: float) -> Any:
+        return x * factor
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return grad, None
+
+
+def _coefficient_forward(scores: Any, chosen: Any, count: int, own: Any, place: Ranks) -> Any:
+    if not place.sizes:
+        return BALANCED(scores, chosen, count, own, place)
+    found = BALANCED(scores, chosen, count, replace(own, coefficient=1.0), place)
+    return _Unscaled.apply(found, own.coefficient)
+
+
+def _no_gradient(scores: Any, chosen: Any, count: int, own: Any, place: Ranks) -> Any:
+    return BALANCED(scores.detach() if place.sizes else scores, chosen, count, own, place)
+
+
+BALANCED = experts.balanced
 REDUCED = steps._reduced
 TWINS: dict[str, tuple[str, Any, str, Any, str]] = {  # way, what is replaced by what, the part that is wrong
     "the rotary table is not sliced": ("cp gather", model, "rotary", _from_zero, "layer"),
@@ -135,6 +185,20 @@ TWINS: dict[str, tuple[str, Any, str, Any, str]] = {  # way, what is replaced by
     "copies are not added up": ("dualpipe", steps, "_reduced", _not_over_copies, "layer_reduce"),
     "the norm counts copies of pieces": ("dualpipe", Ranks, "rank", _first_copy, "layer_reduce"),
     "tokens stay where they are": ("ep", experts, "exchanged", lambda x, _: x, "moe"),
+    "aux loss over microbatches": ("aux loss", experts, "balanced", _over_microbatches, "moe"),
+    "aux loss over the batch and microbatches": (
+        "aux loss over the batch",
+        experts,
+        "balanced",
+        _over_microbatches,
+        "moe",
+    ),
+    "aux loss over tp": ("aux loss", experts, "balanced", _over_tp, "moe"),
+    "aux loss of own tokens": ("aux loss, sp, cp, zero 3", experts, "balanced", _own_fractions, "moe"),
+    "aux loss, own counts": ("aux loss, sp, cp, zero 3", balance, "_of_row", lambda x, _: x, "moe"),
+    "aux loss without coefficient": ("aux loss", experts, "balanced", _coefficient_forward, "moe"),
+    "aux loss without gradient": ("aux loss, ep, pp, recompute", experts, "balanced", _no_gradient, "moe"),
+    "aux loss not over tp": ("aux loss, sp, cp, zero 3", steps, "added", lambda x, _: x, "head"),
     "the rotary table of a ring is not sliced": ("cp ring", model, "rotary", _from_zero, "layer"),
     "a block of a ring is skipped": ("cp ring of 4", context, "_seen", _but_the_last, "layer"),
     "a ring without a mask": ("cp ring", context, "_scores", _never_own, "layer"),

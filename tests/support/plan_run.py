@@ -14,11 +14,12 @@ import numpy as np
 
 from tantamount.ir.graph import Graph
 from tantamount.ir.mesh import Mesh
+from tantamount.ir.relation import Replicate
 from tantamount.ir.relation_types import box_at
 from tantamount.plan.actions import Action, Kind
 from tantamount.plan.exchange import neighbours
 from tantamount.plan.flow import flow_of
-from tantamount.plan.parts import COPY, WORLD, Part, Piece, Plan, Runs
+from tantamount.plan.parts import COPY, WORLD, Part, Piece, Plan, Runs, is_sum
 from tantamount.semantics.interpret import interpret, interpret_ranks
 
 __all__ = ["run_plan"]
@@ -27,8 +28,8 @@ Values = dict[str, Any]
 
 
 def run_plan(plan: Plan, seed: int = 0) -> dict[str, float]:
-    """The greatest difference of every new parameter, on any rank that has a part of it, from what one device has; for
-    plans without shared parameters, whose schedule comes to an end."""
+    """The greatest difference of every new parameter, on any rank that has a part of it, from what one device has, and
+    that of every result that is a sum; for plans without shared parameters, whose schedule comes to an end."""
     assert not plan.tied
     one = _OneDevice(plan, seed)
     run = _Run(plan, one)
@@ -42,6 +43,8 @@ def run_plan(plan: Plan, seed: int = 0) -> dict[str, float]:
                     off = np.max(np.abs(run.own[device, k][piece][name] - wanted), initial=0.0)
                     key = f"{piece}.{name}"
                     found[key] = max(found.get(key, 0.0), float(off))
+        for name in part.results:
+            found[f"{piece}.{name}"] = float(abs(run.results[piece, name] - one.results[piece, name]))
     return found
 
 
@@ -86,6 +89,7 @@ class _OneDevice:
                         if name in other.state:
                             self.first[piece][name] = drawn(other, tensor, True)
             self.own[piece] = dict(self.first[piece])
+        self.results: dict[tuple[Piece, str], Any] = {}
         streams: Values = {}
         for way in (False, True):
             for piece in reversed(plan.pieces) if way else plan.pieces:
@@ -103,6 +107,7 @@ class _OneDevice:
                     streams[f"{name} into {plan.pieces[at + 1]}"] = found[ends.forward]
                 for name, ends in part.before.items():
                     streams[f"{name} back to {plan.pieces[at - 1]}"] = found[ends.backward or ""]
+                self.results |= {(piece, name): found[name] for name in part.results if way}
                 self.own[piece] |= {gradient: found[gradient] for gradient in part.parameters.values()}
         whole = dict(self.symbols)
         for name in (*plan.reduce, *plan.update):
@@ -132,6 +137,7 @@ class _Run:
         self.around = neighbours(plan.schedule)
         self.own: dict[tuple[int, int], dict[Piece, Values]] = defaultdict(lambda: defaultdict(dict))
         self.whole: dict[tuple[int, int], Values] = defaultdict(lambda: dict(one.symbols))
+        self.results: dict[tuple[Piece, str], float] = defaultdict(float)
         self.streams: dict[tuple[int, str, int], list[Values]] = {}  # into a stage, back to it
         self.queues: dict[tuple[int, int], deque[Any]] = defaultdict(deque)
         self._begin()
@@ -238,6 +244,8 @@ class _Run:
             found = self._ran(part, inputs[piece])
             moving = [{name: one[ends.backward or ""] for name, ends in part.before.items()} for one in found]
             for k, one in enumerate(found):
+                for name in part.results:
+                    self.results[piece, name] += _summand(part, name, k) * one[name]
                 own = self.own[device, k][piece]
                 for gradient in part.parameters.values():
                     own[gradient] = own[gradient] + one[gradient] if gradient in own else one[gradient]
@@ -335,6 +343,14 @@ class _Run:
             device = dict(zip(mesh.names, mesh.coordinates(rank), strict=True)).get(pipeline, 0)
             yield device, seen[device]
             seen[device] += 1
+
+
+def _summand(part: Part, result: str, k: int) -> int:
+    """1 if what rank ``k`` of a stage has of a result counts, 0 where another one has the same; all must be sums."""
+    mesh, placements = part.job.mesh, part.job.outputs[result].placements
+    assert placements is not None
+    assert all(p == Replicate() or is_sum(p) for p in placements)
+    return int(all(p != Replicate() or at == 0 for p, at in zip(placements, mesh.coordinates(k), strict=True)))
 
 
 def _together(part: Part, graphs: Sequence[Graph], mesh: Mesh, inputs: Sequence[Values]) -> list[Values]:

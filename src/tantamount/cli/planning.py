@@ -188,6 +188,12 @@ def show(path: Path) -> int:
     default=0,
     help="Tokens of a rank's part of a row for one expert; 0: all of them.",
 )
+@click.option("--aux-loss", type=float, default=0.0, metavar="COEFF", help="The loss that balances experts; 0: none.")
+@click.option(
+    "--aux-over",
+    default="row",
+    help="Fractions of tokens for --aux-loss: of each row, or of the batch (which ranks know their part of only).",
+)
 @click.option("--tied", is_flag=True, help="The head's matrix is the embedding's table.")
 @click.option("--recompute", is_flag=True, help="Layers do their forward pass again in the backward pass.")
 @click.option(
@@ -220,6 +226,8 @@ def new(
     context: str,
     ep: int,
     capacity: int,
+    aux_loss: float,
+    aux_over: str,
     tied: bool,
     recompute: bool,
     sized: bool,
@@ -243,7 +251,7 @@ def new(
         "dp": dp, "tp": tp, "pp": pp, "microbatches": microbatches, "seq": seq, "schedule": schedule,
         "batch": batch or dp * ep * microbatches, "chunks": chunks, "optimizer": optimizer, "zero": zero, "sp": sp,
         "cp": cp, "context": context, "ep": ep, "capacity": capacity, "tied": tied, "recompute": recompute,
-        "sized": sized,
+        "sized": sized, "aux_loss": aux_loss, "aux_over": aux_over,
     }  # fmt: skip
     written = new_plan(model, {name: size for name, size in own.items() if size is not None}, degrees, out)
     terminal.out(f"{written}\n")

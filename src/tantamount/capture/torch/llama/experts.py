@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 
+from tantamount.capture.torch.llama.balance import Balance, balanced
 from tantamount.capture.torch.llama.context import attention
 from tantamount.capture.torch.llama.model import normed, rotary, rotated
 from tantamount.capture.torch.llama.ranks import Ranks, copied, entered, exchanged, left
@@ -35,7 +36,8 @@ class ExpertShape:
     ``latent`` is (queries, keys and values, plain, rotary and value sizes of a head) of latent attention; without it
     there are ``kv_heads`` of size ``head`` with norms of queries and keys. ``groups``: experts are chosen among those
     of the best ``chosen_groups`` groups, by sigmoids with a bias; without groups by a softmax. ``capacity``: for how
-    many of ``group`` tokens of a row an expert has room; 0: every expert sees all tokens."""
+    many of ``group`` tokens of a row an expert has room; 0: every expert sees all tokens. ``balance``: the loss that
+    every layer with experts adds to the model's."""
 
     layers: int
     hidden: int
@@ -56,6 +58,7 @@ class ExpertShape:
     theta: float = 10000.0
     capacity: int = 0
     group: int = 0
+    balance: Balance | None = None
 
     def attention(self) -> dict[str, tuple[int, ...]]:
         """The shapes of the parameters of attention and of both norms of a layer."""
@@ -89,21 +92,24 @@ class ExpertShape:
         return found
 
 
-def expert_layer(x: torch.Tensor, w: Weights, shape: ExpertShape, ranks: Ranks) -> torch.Tensor:
-    """One layer, with experts if ``w`` has a router."""
+def expert_layer(
+    x: torch.Tensor, w: Weights, shape: ExpertShape, ranks: Ranks
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """One layer, with experts if ``w`` has a router; and what this rank's tokens add to the loss, if anything."""
     attend = _grouped if shape.latent is None else _latent
     x = x + left(F.linear(attend(normed(x, w["norm1"]), w, shape, ranks), w["o"]), ranks)
     y = normed(x, w["norm2"])
     if "router" not in w:
-        return x + left(_network(entered(y, ranks), w["gate"], w["up"], w["down"]), ranks)
-    weights, picked = _routed(y, w, shape)
+        return x + left(_network(entered(y, ranks), w["gate"], w["up"], w["down"]), ranks), None
+    scores, weights, picked = _routed(y, w, shape)
+    extra = None if shape.balance is None else _balance(scores, shape.balance, shape, ranks)
     if shape.capacity:
         x = x + _dispatched(y, weights, picked, w, shape, ranks)
-        return x + left(_shared(entered(y, ranks), w), ranks) if shape.shared else x
+        return x + left(_shared(entered(y, ranks), w), ranks) if shape.shared else x, extra
     chosen, y = entered(weights, ranks), entered(y, ranks)
     own = shape.experts // ranks.size("tp")
     found = _experts(y, chosen[..., ranks.rank("tp") * own : (ranks.rank("tp") + 1) * own], w)
-    return x + left(found + _shared(y, w) if shape.shared else found, ranks)
+    return x + left(found + _shared(y, w) if shape.shared else found, ranks), extra
 
 
 def _shared(y: torch.Tensor, w: Weights) -> torch.Tensor:
@@ -114,8 +120,9 @@ def _network(y: torch.Tensor, gate: torch.Tensor, up: torch.Tensor, down: torch.
     return F.linear(F.silu(F.linear(y, gate)) * F.linear(y, up), down)
 
 
-def _routed(y: torch.Tensor, w: Weights, shape: ExpertShape) -> tuple[torch.Tensor, torch.Tensor]:
-    """The weight of every expert for every token, 0 for those that are not chosen; and 1 for those that are."""
+def _routed(y: torch.Tensor, w: Weights, shape: ExpertShape) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The score of every expert for every token; its weight, 0 for those that are not chosen; and 1 for those that
+    are."""
     logits = F.linear(y, w["router"])
     if not shape.groups:
         scores = torch.softmax(logits, -1)
@@ -126,7 +133,16 @@ def _routed(y: torch.Tensor, w: Weights, shape: ExpertShape) -> tuple[torch.Tens
         best = _marked(choice.topk(2, -1).values.sum(-1), shape.chosen_groups)
         picked = _marked((choice * best[..., None]).flatten(-2), shape.chosen)
     weights = scores * picked
-    return weights / weights.sum(-1, keepdim=True) * shape.scale, picked
+    return scores, weights / weights.sum(-1, keepdim=True) * shape.scale, picked
+
+
+def _balance(scores: torch.Tensor, balance: Balance, shape: ExpertShape, ranks: Ranks) -> torch.Tensor:
+    """What the tokens of this rank add to the loss. Of sigmoids, the greatest are counted, whatever bias and groups
+    say, as DeepSeek-V3 has it."""
+    chosen = _marked(scores.detach(), shape.chosen)
+    if shape.groups:
+        scores = scores / scores.sum(-1, keepdim=True)
+    return balanced(scores, chosen, shape.chosen, balance, ranks)
 
 
 def _marked(scores: torch.Tensor, count: int) -> torch.Tensor:

@@ -20,6 +20,8 @@ import torch.distributed as dist
 
 from tantamount.capture.interpolated import POINTS, with_symbols
 from tantamount.capture.programs import Program, write_document
+from tantamount.capture.readers import read_graph
+from tantamount.capture.torch.llama.balance import Balance, fractions_of
 from tantamount.capture.torch.llama.experts import ExpertShape
 from tantamount.capture.torch.llama.model import Shape
 from tantamount.capture.torch.llama.presets import EXPERTS, PRESETS
@@ -47,7 +49,7 @@ from tantamount.capture.torch.llama.steps import (
     update_step,
 )
 from tantamount.capture.torch.programs import capture, capture_rank
-from tantamount.errors import UserError
+from tantamount.errors import InternalError, UserError
 from tantamount.ir.mesh import Mesh
 from tantamount.writing import make_folder, write_file
 
@@ -111,10 +113,28 @@ def write_plan(folder: Path, name: str, shape: Shape | ExpertShape, degrees: Deg
             "reduce": [part.name for part in parts if part.finish == "reduce"],
             "update": [part.name for part in parts if part.finish == "update"],
         },
+        **_approximate(folder, degrees, written),
         "part": written,
     }
     write_file(folder / "plan.toml", tomli_w.dumps(document))
     return folder / "plan.toml"
+
+
+def _approximate(folder: Path, degrees: Degrees, written: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The declared approximation: fractions of the tokens that a rank has in one microbatch, where those of the batch
+    are meant."""
+    if not degrees.aux_loss or degrees.aux_over != "batch":
+        return {}
+    programs = written["moe"]["impl"]
+    files = [programs] if isinstance(programs, str) else [name for names in programs.values() for name in names]
+    found = {fractions_of(read_graph(folder / name)) for name in files}
+    if len(found) != 1:
+        raise InternalError("ranks whose programs have different names for one mean")
+    known = (*degrees.over, *(("tp",) if degrees.sp else ()))
+    sizes = {"microbatch": degrees.microbatches, **{axis: size for axis, size in degrees.mesh.items() if axis in known}}
+    over = [axis for axis, size in sizes.items() if size > 1]
+    own = {"kind": "local-statistic", "part": "moe", "nodes": list(found.pop()), "over": over}
+    return {"approximate": {"balance": own}} if over else {}
 
 
 def parts_of(shape: Shape | ExpertShape, degrees: Degrees) -> list[NewPart]:
@@ -123,6 +143,8 @@ def parts_of(shape: Shape | ExpertShape, degrees: Degrees) -> list[NewPart]:
     if isinstance(shape, ExpertShape) and degrees.dispatch:
         group = degrees.seq // degrees.parts
         shape = replace(shape, group=group, capacity=degrees.capacity or group)
+    if isinstance(shape, ExpertShape) and degrees.aux_loss:
+        shape = replace(shape, balance=Balance(degrees.aux_loss, degrees.batch * degrees.seq, degrees.aux_over))
     return list(_Parts(shape, degrees).all())
 
 
@@ -298,9 +320,12 @@ class _Parts:
         def both(ranks: Ranks, name: str) -> tuple[Ranks, Mapping[str, int], Mapping[str, int]]:
             return ranks, early[name], shards[name]
 
-        before, after = {"before": {"hidden": ["x", "d_x"]}}, {"after": {"hidden": ["y", "d_y"]}}
+        balance = degrees.aux_loss > 0
+        before = {"before": {"hidden": ["x", "d_x"], **({"loss": ["before", "d_before"]} if balance else {})}}
+        after = {"after": {"hidden": ["y", "d_y"], **({"loss": ["extra", "d_extra"]} if balance else {})}}
+        taken, back = (("before",), ("d_extra",)) if balance else ((), ())
         yield self._pass(
-            "embedding", lambda ranks: embedding_step(*both(ranks, "embedding")), ("tokens", "d_y"), "y",
+            "embedding", lambda ranks: embedding_step(*both(ranks, "embedding")), ("tokens", "d_y", *back), "y",
             {"data": ["tokens"], **after}, ("tp",),
         )  # fmt: skip
         for kind, _ in layers_of(shape):
@@ -308,11 +333,11 @@ class _Parts:
             yield self._pass(
                 kind,
                 lambda ranks, kind=kind: layer_step(shape, *both(ranks, kind), degrees.recompute and ranks.sizes != {}),
-                ("x", "d_y"), "y", {**before, **after}, varies,
+                ("x", *taken, "d_y", *back), "y", {**before, **after}, varies,
             )  # fmt: skip
         tokens = degrees.batch * degrees.seq
         yield self._pass(
-            "head", lambda ranks: head_step(tokens, *both(ranks, "head")), ("x", "labels"), "loss",
+            "head", lambda ranks: head_step(tokens, *both(ranks, "head")), ("x", *taken, "labels"), "loss",
             {"data": ["labels"], "results": ["loss"], **before}, ("tp",),
         )  # fmt: skip
 
@@ -323,28 +348,34 @@ class _Parts:
         degrees, weights = self.degrees, self.pieces[name]
         hidden, plain = self._rows(cut=True), self._rows(cut=False)
         numbers = {"tokens", "labels"}
+        scalars = {"before", "d_extra"}
         trained = {w: found for w, found in weights.items() if w not in FROZEN}
         summed = {"microbatch": 'Partial("sum")'}
+        result = {**summed, **dict.fromkeys(degrees.over, 'Partial("sum")')}
+        parts = {**result, **({"tp": 'Partial("sum")'} if degrees.sp and "tp" in self.inner else {})}
+        placed = {"tokens": plain, "labels": plain, "before": parts, "d_extra": "Replicate()"}
         table = {
             "parameters": {w: f"d_{w}" for w in trained},
             **({"frozen": frozen} if (frozen := [w for w in weights if w in FROZEN]) else {}),
             "inputs": {
-                **{n: plain if n in numbers else hidden for n in names},
+                **{n: placed.get(n, hidden) for n in names},
                 **{w: said(found.parameter) for w, found in weights.items()},
             },
             "outputs": {
                 **({"d_x": hidden} if "x" in names else {}),
-                made: {**summed, **dict.fromkeys(degrees.over, 'Partial("sum")')} if made == "loss" else hidden,
+                made: result if made == "loss" else hidden,
+                **({"d_before": "Replicate()"} if "before" in names else {}),
+                **({"extra": parts} if "d_extra" in names else {}),
                 **{f"d_{w}": {**summed, **found.gradient} for w, found in trained.items()},
             },
             **more,
         }
 
         def given(rows: int, seq: int, inner: int) -> dict[str, torch.Tensor]:
-            return {
-                n: empty(rows, seq, dtype=torch.int64) if n in numbers else empty(rows, inner, self.shape.hidden)
-                for n in names
-            }
+            rest = {n: empty(rows, inner, self.shape.hidden) for n in names if n not in numbers}
+            found = {n: empty(rows, seq, dtype=torch.int64) for n in names if n in numbers}
+            scalar = {n: empty() for n in names if n in scalars}
+            return {n: {**rest, **found, **scalar}[n] for n in names}
 
         whole = {**given(degrees.batch, degrees.seq, degrees.seq), **tensors(weights, "whole")}
         local = given(degrees.rows, degrees.seq // degrees.cp, degrees.seq // degrees.parts)

@@ -39,6 +39,11 @@ class Ranks:
         """The coordinate along an axis."""
         return self.at.get(axis, 0)
 
+    @property
+    def parts(self) -> int:
+        """The number of parts that a row is cut into between linear layers."""
+        return self.size("cp") * (self.size("tp") if self.sequence else 1)
+
     def group(self, *axes: str) -> Any:
         """The process group along some axes, or ``None`` where that is the rank alone."""
         long = tuple(axis for axis in self.sizes if axis in axes and self.sizes[axis] > 1)

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from tantamount.capture.torch.llama.balance import OVER
 from tantamount.capture.torch.llama.experts import ExpertShape
 from tantamount.capture.torch.llama.model import Shape
 from tantamount.errors import UserError
@@ -39,7 +40,9 @@ class Degrees:
     ``context`` (gather, ulysses, ring). ``ep`` ranks have parts of the experts, to which tokens are sent,
     ``capacity`` of a rank's part of a row at most (0: all of them). ``tied``: the head's matrix is the embedding's
     table. ``recompute``: layers keep their input only, and do their forward pass again in the backward pass. ``sized``:
-    programs are for any number of rows, so that the last microbatch may have fewer than the others."""
+    programs are for any number of rows, so that the last microbatch may have fewer than the others. ``aux_loss`` is
+    the coefficient of the loss that balances experts (0: none), whose fractions are over each ``row`` or the
+    ``batch``."""
 
     dp: int
     tp: int
@@ -61,6 +64,8 @@ class Degrees:
     tied: bool = False
     recompute: bool = False
     sized: bool = False
+    aux_loss: float = 0.0
+    aux_over: str = "row"
 
     @property
     def rows(self) -> int:
@@ -210,6 +215,7 @@ def check(shape: Shape | ExpertShape, degrees: Degrees) -> None:
         [
             (shape.hidden % (2 * shape.heads), f"hidden {shape.hidden}", f"a multiple of twice {shape.heads} heads"),
             (degrees.ep > 1 or degrees.dispatch, f"ep {degrees.ep}", "1, of a model without experts"),
+            (degrees.aux_loss != 0, "an auxiliary loss", "none, of a model without experts"),
         ]
         if isinstance(shape, Shape)
         else [
@@ -235,6 +241,9 @@ def check(shape: Shape | ExpertShape, degrees: Degrees) -> None:
             f"a multiple of cp, {cp}",
         ),
         (degrees.zero not in range(4), f"zero {degrees.zero}", "0, 1, 2 or 3"),
+        (degrees.aux_loss < 0, f"auxiliary loss {degrees.aux_loss}", "a coefficient above 0"),
+        (degrees.sized and degrees.aux_over == "batch", "fractions over the batch", "--aux-over row, if --sized"),
+        (degrees.aux_over not in OVER, f"auxiliary loss over {degrees.aux_over}", f"one of {', '.join(OVER)}"),
         (degrees.context not in CONTEXTS, f"context {degrees.context}", f"one of {', '.join(CONTEXTS)}"),
     ]  # fmt: skip
     for wrong, found, needed in problems:

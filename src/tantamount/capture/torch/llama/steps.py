@@ -9,7 +9,7 @@ import torch
 
 from tantamount.capture.torch.llama.experts import ExpertShape, expert_layer
 from tantamount.capture.torch.llama.model import Shape, embedded, layer, loss
-from tantamount.capture.torch.llama.ranks import Ranks, gathered, scattered, total
+from tantamount.capture.torch.llama.ranks import Ranks, added, gathered, scattered, total
 
 __all__ = ["Step", "embedding_step", "head_step", "layer_step", "norm_step", "reduce_step", "tied_step", "update_step"]
 
@@ -23,11 +23,11 @@ def _watched(tensors: Tensors) -> dict[str, torch.Tensor]:
 
 
 def _gradients(
-    y: torch.Tensor, given: Tensors, dy: torch.Tensor | None, ranks: Ranks, early: Mapping[str, int]
+    y: Sequence[torch.Tensor], given: Tensors, dy: Sequence[torch.Tensor] | None, ranks: Ranks, early: Mapping[str, int]
 ) -> dict[str, torch.Tensor]:
     """The gradient of everything that is given; those of ``early`` (name: dimension) added up over dp at once, of which
     each rank keeps its part."""
-    found = torch.autograd.grad(y, tuple(given.values()), dy)
+    found = torch.autograd.grad(tuple(y), tuple(given.values()), dy)
     return {
         f"d_{name}": scattered(grad, early[name], ranks.group("dp")) if name in early else grad
         for name, grad in zip(given, found, strict=True)
@@ -41,12 +41,16 @@ def _used(w: Tensors, shards: Mapping[str, int], ranks: Ranks) -> dict[str, torc
 
 
 def embedding_step(ranks: Ranks, early: Mapping[str, int], shards: Mapping[str, int]) -> Step:
-    """Rows of the embedding, and the gradient of its table."""
+    """Rows of the embedding, and the gradient of its table. If layers add to the loss, ``extra`` is what they have
+    added so far: nothing."""
 
-    def run(tokens: torch.Tensor, d_y: torch.Tensor, **w: torch.Tensor) -> dict[str, torch.Tensor]:
+    def run(
+        tokens: torch.Tensor, d_y: torch.Tensor, d_extra: torch.Tensor | None = None, **w: torch.Tensor
+    ) -> dict[str, torch.Tensor]:
         w = _watched(w)
         y = embedded(tokens, _used(w, shards, ranks)["table"], ranks)
-        return {"y": y.detach(), **_gradients(y, w, d_y, ranks, early)}
+        first = {} if d_extra is None else {"extra": torch.zeros((), device=y.device)}
+        return {"y": y.detach(), **first, **_gradients((y,), w, (d_y,), ranks, early)}
 
     return run
 
@@ -55,36 +59,47 @@ def layer_step(
     shape: Shape | ExpertShape, ranks: Ranks, early: Mapping[str, int], shards: Mapping[str, int], again: bool
 ) -> Step:
     """A layer forward and backward. ``bias`` has no gradient. ``again``: the forward pass keeps its input only, and the
-    backward pass begins by doing it once more."""
+    backward pass begins by doing it once more. ``before`` is what layers before this one add to the loss, ``extra``
+    that and what this one does."""
 
-    def one(given: Tensors, rest: Tensors) -> torch.Tensor:
+    def one(given: Tensors, rest: Tensors) -> dict[str, torch.Tensor]:
         w = _used({**rest, **given}, shards, ranks)
         if isinstance(shape, Shape):
-            return layer(given["x"], w, shape, ranks)
-        return expert_layer(given["x"], w, shape, ranks)
+            return {"y": layer(given["x"], w, shape, ranks)}
+        y, own = expert_layer(given["x"], w, shape, ranks)
+        if "before" not in given:
+            return {"y": y}
+        return {"y": y, "extra": given["before"] if own is None else given["before"] + own}
 
-    def run(x: torch.Tensor, d_y: torch.Tensor, **w: torch.Tensor) -> dict[str, torch.Tensor]:
-        given = _watched({"x": x, **{name: weight for name, weight in w.items() if name != "bias"}})
-        rest = {name: weight for name, weight in w.items() if name == "bias"}
-        y = one(given, rest)
-        saved = _recomputed(one, given, rest) if again else y
-        return {"y": y.detach(), **_gradients(saved, given, d_y, ranks, early)}
+    def run(**given: torch.Tensor) -> dict[str, torch.Tensor]:
+        back = {name: given.pop(f"d_{name}") for name in ("y", "extra") if f"d_{name}" in given}
+        rest = {name: given.pop(name) for name in ("bias",) if name in given}
+        given = _watched(given)
+        found = one(given, rest)
+        saved = _recomputed(one, given, rest) if again else found
+        made = {name: value.detach() for name, value in found.items()}
+        return {**made, **_gradients(tuple(saved.values()), given, tuple(back.values()), ranks, early)}
 
     return run
 
 
-def _recomputed(forward: Callable[[Tensors, Tensors], torch.Tensor], given: Tensors, rest: Tensors) -> torch.Tensor:
+def _recomputed(
+    forward: Callable[[Tensors, Tensors], dict[str, torch.Tensor]], given: Tensors, rest: Tensors
+) -> dict[str, torch.Tensor]:
     """The forward pass once more, of whose tensors the backward pass is made."""
     return forward(given, rest)
 
 
 def head_step(tokens: int, ranks: Ranks, early: Mapping[str, int], shards: Mapping[str, int]) -> Step:
-    """The loss of ``tokens`` tokens in all, and its gradients."""
+    """The loss of ``tokens`` tokens in all with what layers add to it (``before``), and its gradients. If the sequence
+    is cut, each rank of tp has seen a part of what layers add."""
 
-    def run(x: torch.Tensor, labels: torch.Tensor, **w: torch.Tensor) -> dict[str, torch.Tensor]:
-        given = _watched({"x": x, **w})
+    def run(labels: torch.Tensor, **given: torch.Tensor) -> dict[str, torch.Tensor]:
+        given = _watched(given)
         found = loss(given["x"], labels, _used(given, shards, ranks), tokens, ranks)
-        return {"loss": found.detach(), **_gradients(found, given, None, ranks, early)}
+        if "before" in given:
+            found = found + added(given["before"], ranks.group("tp") if ranks.sequence else None)
+        return {"loss": found.detach(), **_gradients((found,), given, None, ranks, early)}
 
     return run
 
