@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["ASSUMED", "attention_over_ranks", "in_natural_order", "in_order_of_ranks"]
+__all__ = ["ASSUMED", "attention_over_ranks", "in_natural_order", "in_order_of_ranks", "positions_in_order_of_ranks"]
 
 ASSUMED = (
     'Transformer Engine\'s attention with cp_comm_type "all_gather" gathers the keys and values of all ranks of cp, '
@@ -48,16 +48,17 @@ def in_natural_order(x: Tensor, ranks: int, dim: int = 0) -> Tensor:
     return x if ranks == 1 else _put(x, [order.index(k) for k in range(len(order))], dim)
 
 
-def attention_over_ranks() -> type:
-    """A class in the place of ``TEDotProductAttention`` with ``cp_comm_type="all_gather"``: keys and values of all
-    ranks, put into their natural order as Transformer Engine does; the rows of the causal mask that belong to the
-    positions of this rank's queries; and Megatron's ``DotProductAttention`` of these."""
+def attention_over_ranks(ranks: int) -> type:
+    """A class in the place of ``TEDotProductAttention`` with ``cp_comm_type="all_gather"``: Megatron's
+    ``DotProductAttention`` of this rank's queries and of the keys and values of all, one rank after the other, with the
+    mask that follows from the positions of both. On one device it is causal attention over a sequence in the order of
+    ``ranks``."""
     base: Any = import_module("megatron.core.transformer.dot_product_attention").DotProductAttention
     mappings = import_module("megatron.core.tensor_parallel.mappings")
     parallel_state = import_module("megatron.core.parallel_state")
 
     class Attention(base):
-        def __init__(self, config: Any, *args: Any, **more: Any) -> None:
+        def __init__(self, config: Any, *args: Any, cp_comm_type: str | None = None, **more: Any) -> None:
             alone = copy.copy(config)
             alone.context_parallel_size = 1
             super().__init__(alone, *args, **more)
@@ -65,17 +66,18 @@ def attention_over_ranks() -> type:
         def forward(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **more: Any) -> Tensor:
             """The attention of this rank's queries."""
             group = parallel_state.get_context_parallel_group()
-            ranks, rank = group.size(), group.rank()
-            gather = mappings.gather_from_sequence_parallel_region
-            key, value = (in_natural_order(gather(x.contiguous(), group=group), ranks) for x in (key, value))
-            return super().forward(query, key, value, masked(len(key), ranks, rank), **more)
+            key = mappings.gather_from_sequence_parallel_region(key, group=group)
+            value = mappings.gather_from_sequence_parallel_region(value.contiguous(), group=group)
+            positions = in_order_of_ranks(torch.arange(len(key)), ranks)
+            own = positions.chunk(group.size())[group.rank()]
+            return super().forward(query, key, value, positions > own.unsqueeze(1), **more)
 
     return Attention
 
 
-def masked(length: int, ranks: int, rank: int) -> Tensor:
-    """True for the keys, in their natural order, that the queries of a rank must not see, in the order of the rank:
-    of shape (queries, keys)."""
-    chunks = torch.arange(length).chunk(2 * ranks)
-    own = torch.cat([chunks[rank], chunks[2 * ranks - 1 - rank]])
-    return torch.arange(length) > own.unsqueeze(1)
+def positions_in_order_of_ranks(model: Any, ranks: int) -> None:
+    """Let a layer of one device take its sequence in the order of ``ranks``: rotary embeddings are those of the
+    positions. (Its mask is that of :func:`attention_over_ranks`; nothing else of a layer asks for positions.)"""
+    rotary = getattr(model, "rotary_pos_emb", None)
+    if rotary is not None:
+        rotary.register_forward_hook(lambda _, __, made: in_order_of_ranks(made, ranks))

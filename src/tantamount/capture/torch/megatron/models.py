@@ -68,8 +68,8 @@ def gpt_piece(s: Settings, kind: str) -> Any:
     )  # fmt: skip
     with ExitStack() as stack:
         stack.enter_context(patch.object(rotary, "__init__", _with_numbers(rotary.__init__)))
-        if cp > 1:
-            spec.submodules.self_attention.submodules.core_attention = attention_over_ranks()
+        if s.context_parallel_size > 1:
+            spec.submodules.self_attention.submodules.core_attention = attention_over_ranks(s.context_parallel_size)
         if s.multi_latent_attention:
             attention = import_module("megatron.core.transformer.multi_latent_attention")
             stack.enter_context(patch.object(attention, "TELinear", _Duplicated))

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tantamount.capture.programs import Program
-from tantamount.capture.torch.megatron.context import ASSUMED
+from tantamount.capture.torch.megatron.context import ASSUMED, positions_in_order_of_ranks
 from tantamount.capture.torch.megatron.cpu import without_cuda
 from tantamount.capture.torch.megatron.distributed import pieces_reduced, pieces_updated
 from tantamount.capture.torch.megatron.gradients import partial_over_tensor_ranks
@@ -187,6 +187,8 @@ class _Front:
         model = gpt_piece(self.s, kind)
         if alone and self.s.swiglu:
             in_order_of_ranks(model, self.s.tensor_model_parallel_size)
+        if alone and self.s.context_parallel_size > 1 and kind == "layer":
+            positions_in_order_of_ranks(model, self.s.context_parallel_size)
         return model
 
     # ------------------------------------------------------------------------------------------ passes

@@ -35,7 +35,9 @@ Step = Callable[..., dict[str, Tensor] | None]
 def whole_pass_step(model: Any, kind: str, scale: float, ranks: int) -> Step:
     """The passes of a piece on one device: those of :func:`pass_step`, with the mean of the losses of all tokens.
     ``scale``: what it is multiplied by before it is differentiated. What passes from piece to piece is in the order of
-    ``ranks`` of context parallelism: that is a convention, for every piece puts it into its natural order first."""
+    ``ranks`` of context parallelism: embedding and head put it into that order and out of it; a layer knows positions
+    only by what is made of them."""
+    ranks = ranks if kind in ("embedding", "head") else 1
     passes = pass_step(model, kind, 1, mean=lambda losses: (losses.mean(), {}))
     stream = ("x", "d_y", "y", "d_x")
     model.config.grad_scale_func = (lambda loss: loss * scale) if scale != 1 else None
