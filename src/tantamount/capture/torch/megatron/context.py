@@ -21,9 +21,10 @@ from torch import Tensor
 __all__ = ["ASSUMED", "attention_over_ranks", "in_natural_order", "in_order_of_ranks", "positions_in_order_of_ranks"]
 
 ASSUMED = (
-    'Transformer Engine\'s attention with cp_comm_type "all_gather" gathers the keys and values of all ranks of cp, '
-    "reduce-scatters their gradients, and masks by the positions that Megatron gives every rank: Megatron-Core's own "
-    "attention stands in its place, with that around it"
+    "Transformer Engine's attention with cp_comm_type \"all_gather\" is that of a rank's queries to the keys and "
+    "values of all ranks of cp, masked by the positions that Megatron gives them; their gradients are reduce-scattered",
+    "a layer on one device takes its sequence in the order of the ranks of cp: rotary embeddings and the causal mask "
+    "are those of the positions, and nothing else of a layer asks for the order",
 )
 
 
@@ -68,11 +69,17 @@ def attention_over_ranks(ranks: int) -> type:
             group = parallel_state.get_context_parallel_group()
             key = mappings.gather_from_sequence_parallel_region(key, group=group)
             value = mappings.gather_from_sequence_parallel_region(value.contiguous(), group=group)
-            positions = in_order_of_ranks(torch.arange(len(key)), ranks)
-            own = positions.chunk(group.size())[group.rank()]
-            return super().forward(query, key, value, positions > own.unsqueeze(1), **more)
+            unseen = later(len(key), ranks, group.size(), group.rank())
+            return super().forward(query, key, value, unseen, **more)
 
     return Attention
+
+
+def later(length: int, ranks: int, parts: int, part: int) -> Tensor:
+    """True where a key is of a later token than a query, of shape (queries, keys): keys in the order of ``ranks``, and
+    of the queries, in the same order, one part of several."""
+    positions = in_order_of_ranks(torch.arange(length), ranks)
+    return positions > positions.chunk(parts)[part].unsqueeze(1)
 
 
 def positions_in_order_of_ranks(model: Any, ranks: int) -> None:

@@ -75,8 +75,8 @@ def plan_of_megatron(args: Any, *, folder: str | Path, name: str = "megatron") -
     front = _Front(s, PlanFolder(Path(folder)))
     front.folder.rests_on("a stage of Megatron's calls its layers one after the other, and nothing between them")
     front.folder.rests_on("Megatron's hooks add the gradients of all microbatches up in main_grad")
-    if s.context_parallel_size > 1:
-        front.folder.rests_on(ASSUMED)
+    for sentence in ASSUMED if s.context_parallel_size > 1 else ():
+        front.folder.rests_on(sentence)
     kinds = ["embedding", *dict.fromkeys(s.kinds), "head"]
     if s.use_distributed_optimizer:
         front.folder.rests_on(

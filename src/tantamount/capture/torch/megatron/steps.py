@@ -49,16 +49,16 @@ def whole_pass_step(model: Any, kind: str, scale: float, ranks: int) -> Step:
     return run
 
 
-def _summed(losses: Tensor) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+def summed(losses: Tensor) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
     """The sum of the losses of a rank's tokens and their number, as Megatron-LM's ``loss_func`` gives them to
     Megatron, which divides by it."""
     return losses.sum(), torch.full((), losses.numel(), dtype=torch.int), {}
 
 
-def pass_step(model: Any, kind: str, microbatches: int, mean: Callable[[Tensor], Any] = _summed) -> Step:
+def pass_step(model: Any, kind: str, microbatches: int, mean: Callable[[Tensor], Any] | None = None) -> Step:
     """The passes of a piece on one microbatch: Megatron's ``forward_step`` and ``backward_step``. A rank of context
     parallelism gets all tokens and takes its part by Megatron's own function. ``mean`` is the function of losses that a
-    training script hands to Megatron."""
+    training script hands to Megatron: :func:`summed`."""
     parallel_state = import_module("megatron.core.parallel_state")
     on_this_rank = import_module("megatron.core.utils").get_batch_on_this_cp_rank
     schedules = import_module("megatron.core.pipeline_parallel.schedules")
@@ -73,7 +73,7 @@ def pass_step(model: Any, kind: str, microbatches: int, mean: Callable[[Tensor],
         own = on_this_rank(batch)
 
         def forward(_: Any, chunk: Any) -> Any:
-            return chunk(own.get("tokens"), own.get("position_ids"), None, labels=own.get("labels")), mean
+            return chunk(own.get("tokens"), own.get("position_ids"), None, labels=own.get("labels")), mean or summed
 
         kept = [(d, dict(vars(d))) for d in _dispatchers(model)]  # what a call leaves there, no call reads
         routers = {name: (router, router.local_tokens_per_expert) for name, router in biased_routers(model).items()}
