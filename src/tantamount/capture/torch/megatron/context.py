@@ -33,20 +33,20 @@ def _chunks(ranks: int) -> list[int]:
     return [chunk for rank in range(ranks) for chunk in (rank, 2 * ranks - 1 - rank)]
 
 
-def _put(x: Tensor, order: list[int], dim: int) -> Tensor:
-    chunks = x.chunk(len(order), dim)
-    return torch.cat([chunks[k] for k in order], dim)
+def _put(x: Tensor, order: list[int]) -> Tensor:
+    chunks = x.chunk(len(order))
+    return torch.cat([chunks[k] for k in order])
 
 
-def in_order_of_ranks(x: Tensor, ranks: int, dim: int = 0) -> Tensor:
-    """A tensor whose dimension ``dim`` is the sequence, with the parts of all ranks of ``cp`` one after the other."""
-    return x if ranks == 1 else _put(x, _chunks(ranks), dim)
+def in_order_of_ranks(x: Tensor, ranks: int) -> Tensor:
+    """A tensor whose first dimension is the sequence, with the parts of all ranks of ``cp`` one after the other."""
+    return x if ranks == 1 else _put(x, _chunks(ranks))
 
 
-def in_natural_order(x: Tensor, ranks: int, dim: int = 0) -> Tensor:
-    """What :func:`in_order_of_ranks` is made of."""
+def in_natural_order(x: Tensor, ranks: int) -> Tensor:
+    """The tensor that :func:`in_order_of_ranks` makes this one of."""
     order = _chunks(ranks)
-    return x if ranks == 1 else _put(x, [order.index(k) for k in range(len(order))], dim)
+    return x if ranks == 1 else _put(x, [order.index(k) for k in range(len(order))])
 
 
 def attention_over_ranks(ranks: int) -> type:
