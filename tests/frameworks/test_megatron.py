@@ -79,6 +79,9 @@ def test_biases_of_routers_that_count_own_tokens(tmp_path: Path, monkeypatch: py
     assert refuted(report) == {"moe_reduce"}, report.text()
 
 
+CONTEXT: dict[str, Any] = {"context_parallel_size": 2, "cp_comm_type": ["all_gather"], "seq_length": 8}
+
+
 def _nothing(*_: Any, **__: Any) -> None: ...
 
 
@@ -171,7 +174,10 @@ def test_two_ranks_that_interleave_in_batches_get_the_wrong_messages() -> None:
     [
         ({"use_distributed_optimizer": True, "optimizer": "sgd"}, "the distributed optimizer with sgd"),
         ({"use_distributed_optimizer": True, "overlap_param_gather": True}, "overlap_param_gather = True"),
-        ({"num_experts": 8, "context_parallel_size": 2}, "context_parallel_size = 2"),
+        ({"context_parallel_size": 2}, "cp_comm_type p2p with context_parallel_size = 2"),
+        ({**CONTEXT, "use_distributed_optimizer": True}, "the distributed optimizer with context_parallel_size = 2"),
+        ({**CONTEXT, "seq_length": 6}, "seq_length 6 with context_parallel_size = 2"),
+        ({**EXPERTS, **CONTEXT}, "experts with context_parallel_size = 2"),
         ({**EXPERTS, "moe_z_loss_coeff": 0.1}, "moe_z_loss_coeff = 0.1"),
         ({**EXPERTS, "moe_router_group_topk": 1, "moe_router_topk": 4}, "moe_router_group_topk 1"),
         ({**EXPERTS, "expert_model_parallel_size": 3}, "expert_model_parallel_size 3"),

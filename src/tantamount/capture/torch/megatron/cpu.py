@@ -111,6 +111,7 @@ class _OnCpu(TorchFunctionMode):
         if numbers and func is Tensor.item:
             return numbers[0]
         kwargs = {key: _moved(value) if key == "device" else value for key, value in (kwargs or {}).items()}
+        kwargs.pop("pin_memory", None)
         result = func(*(_moved(value) for value in args), **kwargs)
         if func is torch.full and result.dim() == 1 and isinstance(args[1], int):
             self._remember(result, [args[1]] * len(result))

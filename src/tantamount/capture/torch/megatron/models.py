@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
+from tantamount.capture.torch.megatron.context import attention_over_ranks
 from tantamount.capture.torch.megatron.settings import Settings
 
 __all__ = [
@@ -40,6 +41,7 @@ def gpt_piece(s: Settings, kind: str) -> Any:
     gpt_class = import_module("megatron.core.models.gpt.gpt_model").GPTModel
     parallel_state = import_module("megatron.core.parallel_state")
     tp = parallel_state.get_tensor_model_parallel_world_size()
+    cp = parallel_state.get_context_parallel_world_size()
     more: dict[str, Any] = {"gated_linear_unit": True, "activation_func": nn.functional.silu} if s.swiglu else {}
     if s.multi_latent_attention:
         more |= s.latent()
@@ -56,7 +58,8 @@ def gpt_piece(s: Settings, kind: str) -> Any:
         pipeline_dtype=torch.float32, use_cpu_initialization=True, qk_layernorm=s.qk_layernorm,
         init_method=_left_as_it_is, output_layer_init_method=_left_as_it_is,
         gradient_accumulation_fusion=False, masked_softmax_fusion=False, bias_activation_fusion=False,
-        bias_dropout_fusion=False, persist_layer_norm=False, attention_dropout=0.0, hidden_dropout=0.0, **more,
+        bias_dropout_fusion=False, persist_layer_norm=False, attention_dropout=0.0, hidden_dropout=0.0,
+        context_parallel_size=cp, cp_comm_type="all_gather", **more,
     )  # fmt: skip
     rotary = import_module("megatron.core.models.common.embeddings.rotary_pos_embedding").RotaryEmbedding
     spec = specs.get_gpt_layer_local_spec(
@@ -65,6 +68,8 @@ def gpt_piece(s: Settings, kind: str) -> Any:
     )  # fmt: skip
     with ExitStack() as stack:
         stack.enter_context(patch.object(rotary, "__init__", _with_numbers(rotary.__init__)))
+        if s.context_parallel_size > 1:
+            spec.submodules.self_attention.submodules.core_attention = attention_over_ranks(s.context_parallel_size)
         if s.multi_latent_attention:
             attention = import_module("megatron.core.transformer.multi_latent_attention")
             stack.enter_context(patch.object(attention, "TELinear", _Duplicated))

@@ -21,6 +21,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tantamount.capture.programs import Program
+from tantamount.capture.torch.megatron.context import ASSUMED, positions_in_order_of_ranks
 from tantamount.capture.torch.megatron.cpu import without_cuda
 from tantamount.capture.torch.megatron.distributed import pieces_reduced, pieces_updated
 from tantamount.capture.torch.megatron.gradients import partial_over_tensor_ranks
@@ -44,6 +45,7 @@ from tantamount.capture.torch.megatron.steps import (
     squares_of,
     update_step,
     whole_norm_step,
+    whole_pass_step,
     wrapped,
 )
 from tantamount.capture.torch.programs import capture_alone
@@ -73,6 +75,8 @@ def plan_of_megatron(args: Any, *, folder: str | Path, name: str = "megatron") -
     front = _Front(s, PlanFolder(Path(folder)))
     front.folder.rests_on("a stage of Megatron's calls its layers one after the other, and nothing between them")
     front.folder.rests_on("Megatron's hooks add the gradients of all microbatches up in main_grad")
+    for sentence in ASSUMED if s.context_parallel_size > 1 else ():
+        front.folder.rests_on(sentence)
     kinds = ["embedding", *dict.fromkeys(s.kinds), "head"]
     if s.use_distributed_optimizer:
         front.folder.rests_on(
@@ -133,7 +137,9 @@ class _Front:
     def inner(self) -> dict[str, int]:
         groups, _ = self.s.expert_ranks
         experts = {"ep": groups} if groups > 1 else {}
-        return {"dp": self.s.data_parallel_size // groups, **experts, "tp": self.s.tensor_model_parallel_size}
+        context = {"cp": self.s.context_parallel_size} if self.s.context_parallel_size > 1 else {}
+        tp = self.s.tensor_model_parallel_size
+        return {"dp": self.s.data_parallel_size // groups, **experts, **context, "tp": tp}
 
     @property
     def replicas(self) -> tuple[str, ...]:
@@ -156,7 +162,7 @@ class _Front:
             parallel_state.destroy_model_parallel()
             parallel_state.initialize_model_parallel(
                 tensor_model_parallel_size=self.s.tensor_model_parallel_size,
-                pipeline_model_parallel_size=pipeline,
+                pipeline_model_parallel_size=pipeline, context_parallel_size=self.s.context_parallel_size,
                 expert_model_parallel_size=self.s.expert_model_parallel_size,
                 expert_tensor_parallel_size=self.s.expert_tensor_parallel_size, create_gloo_process_groups=False,
             )  # fmt: skip
@@ -181,6 +187,8 @@ class _Front:
         model = gpt_piece(self.s, kind)
         if alone and self.s.swiglu:
             in_order_of_ranks(model, self.s.tensor_model_parallel_size)
+        if alone and self.s.context_parallel_size > 1 and kind == "layer":
+            positions_in_order_of_ranks(model, self.s.context_parallel_size)
         return model
 
     # ------------------------------------------------------------------------------------------ passes
@@ -202,7 +210,7 @@ class _Front:
         def whole() -> Any:
             model = self._piece(kind, alone=True)
             self.whole[kind] = {name: tuple(p.shape) for name, p in model.named_parameters()}
-            step = pass_step(model, kind, 1, float(s.data_parallel_size))
+            step = whole_pass_step(model, kind, float(s.replicas), s.context_parallel_size)
             return step, (), {"kwargs": given(s.global_batch_size, s.seq_length), "modules": model}
 
         def ranked() -> Any:
@@ -212,7 +220,7 @@ class _Front:
             self.spread[kind] = set(experts_of(model)) if s.expert_model_parallel_size > 1 else set()
             self.placed[kind] = _placements(model, self._expert_axes)
             self.biases[kind] = list(biased_routers(model))
-            length = s.seq_length // (s.tensor_model_parallel_size if self.sequence else 1)
+            length = s.seq_length // s.context_parallel_size // (s.tensor_model_parallel_size if self.sequence else 1)
             step = pass_step(model, kind, s.microbatches)
             return step, (), {"kwargs": given(s.micro_batch_size, length), "modules": model}
 
@@ -221,8 +229,9 @@ class _Front:
             side = capture_side(self._ranked(ranked), self.inner, kind)
         weights, placed = self.whole[kind], self.placed[kind]
         beside = ("microbatch", *self.replicas)
-        rows = dict.fromkeys(beside, "Shard(0)")
-        stream = {**dict.fromkeys(beside, "Shard(1)"), **({"tp": "Shard(0)"} if self.sequence else {})}
+        rows = {axis: "Shard(0)" for axis in beside if axis != "cp"}  # ranks of cp take their tokens of a row
+        lengths = [axis for axis in self.inner if axis == "cp" or (axis == "tp" and self.sequence)]
+        stream = {**{axis: "Shard(1)" for axis in beside if axis != "cp"}, **dict.fromkeys(lengths, "Shard(0)")}
         inputs = {
             "tokens": rows, "labels": rows, **dict.fromkeys(("x", "d_y"), stream), **placed,
             **{node.name: {} for node in spec.graph.inputs if node.name not in weights},
@@ -409,7 +418,7 @@ def _whole_reduce(
     mean an expert got."""
 
     def run(**given: Tensor) -> dict[str, Tensor]:
-        made = {name: given[f"grad {name}"] / float(s.data_parallel_size) for name in names}
+        made = {name: given[f"grad {name}"] / float(s.replicas) for name in names}
         squares: dict[str, Tensor] = {}
         for total in squares_of(s):
             own = [(g * g).sum() for name, g in made.items() if (name in experts) == (total == "expert_squares")]

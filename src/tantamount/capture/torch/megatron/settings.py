@@ -27,6 +27,8 @@ class Settings:
     pipeline_model_parallel_size: int = 1
     virtual_pipeline_model_parallel_size: int | None = None
     data_parallel_size: int = 1
+    context_parallel_size: int = 1
+    cp_comm_type: str | Sequence[str] = "p2p"
     account_for_embedding_in_pipeline_split: bool = False
     account_for_loss_in_pipeline_split: bool = False
     sequence_parallel: bool = False
@@ -139,6 +141,11 @@ class Settings:
         }  # fmt: skip
 
     @property
+    def replicas(self) -> int:
+        """The ranks whose gradients of dense parameters Megatron averages."""
+        return self.data_parallel_size * self.context_parallel_size
+
+    @property
     def microbatches(self) -> int:
         return self.global_batch_size // (self.micro_batch_size * self.data_parallel_size)
 
@@ -212,10 +219,6 @@ def settings_of(args: Any) -> Settings:
         given.pop("params_dtype")
     if given.get("transformer_impl") == "local":
         given.pop("transformer_impl")
-    context = given.pop("context_parallel_size", None) or 1
-    if context > 1:
-        needed = "1: Megatron's own attention knows of no other, and Transformer Engine's kernels are not captured"
-        raise _wrong(f"context_parallel_size = {context}", needed)
     if "padded_vocab_size" not in given and "vocab_size" in given:
         given["padded_vocab_size"] = given["vocab_size"]
     unknown = [name for name, value in given.items() if name not in known | _BESIDE and value]
@@ -253,6 +256,7 @@ def _check(s: Settings) -> None:
          "adam"),
         (s.clip_grad <= 0, f"clip_grad {s.clip_grad}", "a positive norm"),
         *(_of_experts(s) if s.num_experts is not None else ()),
+        *(_of_context(s) if s.context_parallel_size > 1 else ()),
         (s.expert_model_parallel_size > 1 and s.num_experts is None,
          f"expert_model_parallel_size {s.expert_model_parallel_size}", "1 without experts"),
         (s.multi_latent_attention and s.rope_type != "rope", f"rope_type {s.rope_type}", "rope"),
@@ -263,6 +267,18 @@ def _check(s: Settings) -> None:
     ):  # fmt: skip
         if wrong:
             raise _wrong(found, needed)
+
+
+def _of_context(s: Settings) -> Iterator[tuple[Any, str, str]]:
+    cp, tp = s.context_parallel_size, s.tensor_model_parallel_size
+    kinds = {s.cp_comm_type} if isinstance(s.cp_comm_type, str) else set(s.cp_comm_type)
+    with_cp = f"with context_parallel_size = {cp}"
+    yield kinds != {"all_gather"}, f"cp_comm_type {', '.join(sorted(kinds))} {with_cp}", "all_gather"
+    yield (s.seq_length % (2 * cp) or s.seq_length % (tp * cp), f"seq_length {s.seq_length} {with_cp}",
+           f"a multiple of {2 * cp} and {tp * cp}")  # fmt: skip
+    yield s.num_experts is not None, f"experts {with_cp}", "1"
+    yield s.multi_latent_attention, f"latent attention {with_cp}", "1"
+    yield s.use_distributed_optimizer, f"the distributed optimizer {with_cp}", "1"
 
 
 def _of_experts(s: Settings) -> Iterator[tuple[Any, str, str]]:

@@ -12,6 +12,7 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
+from tantamount.capture.torch.megatron.context import in_natural_order, in_order_of_ranks
 from tantamount.capture.torch.megatron.models import biased_routers
 from tantamount.capture.torch.megatron.numbers import Norm, NumbersAreTensors, Root, Settled, l2_norm
 from tantamount.capture.torch.megatron.settings import Settings
@@ -24,36 +25,64 @@ __all__ = [
     "squares_of",
     "update_step",
     "whole_norm_step",
+    "whole_pass_step",
     "wrapped",
 ]
 
 Step = Callable[..., dict[str, Tensor] | None]
 
 
-def pass_step(model: Any, kind: str, microbatches: int, scale: float = 1.0) -> Step:
-    """The passes of a piece on one microbatch: Megatron's ``forward_step`` and ``backward_step``. ``scale``: what the
-    loss is multiplied by before it is differentiated."""
-    schedules = import_module("megatron.core.pipeline_parallel.schedules")
-    import_module("megatron.core.tensor_parallel.random").get_cuda_rng_tracker()  # which makes one when first asked
+def whole_pass_step(model: Any, kind: str, scale: float, ranks: int) -> Step:
+    """The passes of a piece on one device: those of :func:`pass_step`, with the mean of the losses of all tokens.
+    ``scale``: what it is multiplied by before it is differentiated. What passes from piece to piece is in the order of
+    ``ranks`` of context parallelism: embedding and head put it into that order and out of it; a layer knows positions
+    only by what is made of them."""
+    ranks = ranks if kind in ("embedding", "head") else 1
+    passes = pass_step(model, kind, 1, mean=lambda losses: (losses.mean(), {}))
+    stream = ("x", "d_y", "y", "d_x")
     model.config.grad_scale_func = (lambda loss: loss * scale) if scale != 1 else None
 
     def run(**given: Tensor) -> dict[str, Tensor]:
+        made = passes(**{name: in_natural_order(x, ranks) if name in stream else x for name, x in given.items()})
+        return {name: in_order_of_ranks(x, ranks) if name in stream else x for name, x in (made or {}).items()}
+
+    return run
+
+
+def summed(losses: Tensor) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+    """The sum of the losses of a rank's tokens and their number, as Megatron-LM's ``loss_func`` gives them to
+    Megatron, which divides by it."""
+    return losses.sum(), torch.full((), losses.numel(), dtype=torch.int), {}
+
+
+def pass_step(model: Any, kind: str, microbatches: int, mean: Callable[[Tensor], Any] | None = None) -> Step:
+    """The passes of a piece on one microbatch: Megatron's ``forward_step`` and ``backward_step``. A rank of context
+    parallelism gets all tokens and takes its part by Megatron's own function. ``mean`` is the function of losses that a
+    training script hands to Megatron: :func:`summed`."""
+    parallel_state = import_module("megatron.core.parallel_state")
+    on_this_rank = import_module("megatron.core.utils").get_batch_on_this_cp_rank
+    schedules = import_module("megatron.core.pipeline_parallel.schedules")
+    model.config.grad_scale_func = None
+    import_module("megatron.core.tensor_parallel.random").get_cuda_rng_tracker()  # which makes one when first asked
+
+    def run(**given: Tensor) -> dict[str, Tensor]:
         x = given["x"].detach().requires_grad_() if "x" in given else None
-        tokens, labels = given.get("tokens"), given.get("labels")
-        positions = None
-        if tokens is not None:
-            positions = torch.arange(tokens.shape[1]).unsqueeze(0).expand_as(tokens)
+        batch = {name: given[name] for name in ("tokens", "labels") if name in given}
+        if "tokens" in batch:
+            batch["position_ids"] = torch.arange(batch["tokens"].shape[1]).unsqueeze(0).expand_as(batch["tokens"])
+        own = on_this_rank(batch)
 
         def forward(_: Any, chunk: Any) -> Any:
-            return chunk(tokens, positions, None, labels=labels), lambda losses: (losses.mean(), {})
+            return chunk(own.get("tokens"), own.get("position_ids"), None, labels=own.get("labels")), mean or summed
 
         kept = [(d, dict(vars(d))) for d in _dispatchers(model)]  # what a call leaves there, no call reads
         routers = {name: (router, router.local_tokens_per_expert) for name, router in biased_routers(model).items()}
         for router, tokens_before in routers.values():
             router.local_tokens_per_expert = torch.zeros(tokens_before.shape)
         y, _ = schedules.forward_step(
-            forward, None, model, microbatches, x, [], model.config, cp_group_size=1, is_last_stage=kind == "head"
-        )
+            forward, None, model, microbatches, x, [], model.config,
+            cp_group_size=parallel_state.get_context_parallel_world_size(), is_last_stage=kind == "head",
+        )  # fmt: skip
         result = {"loss" if kind == "head" else "y": y.detach().clone()}
         gradient = schedules.backward_step(x, y, given.get("d_y"), model.model_type, model.config)
         model.decoder.set_input_tensor(None)
