@@ -30,6 +30,7 @@ from tantamount.proof.inputs import build_inputs
 from tantamount.proof.outputs import output_node, show
 from tantamount.proof.pieces import Piece, Side, Unfit, key_of, named, program_key
 from tantamount.proof.places import places_of
+from tantamount.proof.places_by_inputs import in_shapes_of, places_by_inputs
 from tantamount.proof.proof import Options, Proof, prove
 from tantamount.proof.questions import partial_layout_of
 from tantamount.verdict import Assumption, Instance, OutputReport, Relation, Verdict
@@ -95,13 +96,27 @@ def prove_in_pieces(
         return None
     if len(job.specification.nodes) < least or not _suits(job):
         return None
-    places = places_of(job) if places is None else places
+    views: Collection[str] = ()
+    if places is None:
+        places = places_of(job)
+        if not places and not any(handed_on):
+            job, places, views = in_shapes_of(job, places_by_inputs(job))
     if not places and not handed_on[1]:
         return None
+    told = _unheard if views else left  # of nodes that the job has
     try:
-        return _Pieces(job, options, places, handed_on, lemmas=dict(lemmas or {}), left=left).prove()
+        found = _Pieces(job, options, places, handed_on, lemmas=dict(lemmas or {}), left=told).prove()
     except Unfit:
         return None
+    return _without(found, views) if views else found
+
+
+def _without(found: InPieces, views: Collection[str]) -> InPieces:
+    """The same without tensors that only the specification with views has."""
+    relations = tuple(one for one in found.relations if one.tensor not in views)
+    pairs = {name: pair for name, pair in found.pairs.items() if pair[0] not in views}
+    copies = {a: b for a, b in found.copies[0].items() if a not in views and b not in views}
+    return replace(found, relations=relations, pairs=pairs, copies=(copies, found.copies[1]), instances=())
 
 
 def _suits(job: Job) -> bool:

@@ -12,7 +12,7 @@ from tantamount.ir.job import Job
 from tantamount.ir.relation import Expectation, InputRelation, Partial, RankTensor, Replicate, Shard, rank_tensors
 from tantamount.ir.types import DType
 
-__all__ = ["Piece", "Side", "Unfit", "key_of", "named", "program_key", "reading"]
+__all__ = ["Piece", "Side", "Unfit", "depends_on_reals", "key_of", "named", "program_key", "reading"]
 
 
 class Unfit(Exception):
@@ -36,7 +36,7 @@ class Side:
         self.graph = graph
         self._bounds = [0, *places, len(graph.nodes)]
         self._at = {node.name: bisect_right(places, k) for k, node in enumerate(graph.nodes) if node.op != "input"}
-        self._varies = _real(graph)
+        self._varies = depends_on_reals(graph)
         self._position = {node.name: k for k, node in enumerate(graph.nodes)}
         self._reads = {node.name: tuple(dict.fromkeys(references(node))) for node in graph.nodes}
         self._outputs: dict[int, list[Output]] = {}
@@ -117,7 +117,7 @@ class Side:
         return replace(graph, nodes=nodes, outputs=outputs, computed=computed)
 
 
-def _real(graph: Graph) -> set[str]:
+def depends_on_reals(graph: Graph) -> set[str]:
     """The nodes that some input of real numbers has a part in."""
     found: set[str] = set()
     for node in graph.nodes:
