@@ -96,19 +96,23 @@ def prove_in_pieces(
         return None
     if len(job.specification.nodes) < least or not _suits(job):
         return None
-    views: Collection[str] = ()
-    if places is None:
-        places = places_of(job)
-        if not places and not any(handed_on):
-            job, places, views = in_shapes_of(job, places_by_inputs(job))
-    if not places and not handed_on[1]:
-        return None
-    told = _unheard if views else left  # of nodes that the job has
-    try:
-        found = _Pieces(job, options, places, handed_on, lemmas=dict(lemmas or {}), left=told).prove()
-    except Unfit:
-        return None
-    return _without(found, views) if views else found
+
+    def prove_at(job: Job, places: Sequence[tuple[int, int]], told: Callable[[Open], None]) -> InPieces | None:
+        if not places and not handed_on[1]:
+            return None
+        try:
+            return _Pieces(job, options, places, handed_on, lemmas=dict(lemmas or {}), left=told).prove()
+        except Unfit:
+            return None
+
+    if places is not None or any(handed_on):
+        return prove_at(job, places_of(job) if places is None else places, left)
+    places = places_of(job)
+    seen, at, views = in_shapes_of(job, places or places_by_inputs(job))
+    if not views:
+        return prove_at(job, at, left)
+    found = prove_at(seen, at, _unheard)  # it would be told of nodes that the job does not have
+    return prove_at(job, places, left) if found is None else _without(found, views)
 
 
 def _without(found: InPieces, views: Collection[str]) -> InPieces:

@@ -17,7 +17,7 @@ from tantamount.ir.graph import Graph, Node, Ref, references
 from tantamount.ir.job import Job
 from tantamount.ir.runs import Run, runs
 from tantamount.ir.types import Shape, TensorType
-from tantamount.proof.pieces import depends_on_reals, named, reading
+from tantamount.proof.pieces import carried, named, reading
 
 __all__ = ["in_shapes_of", "places_by_inputs"]
 
@@ -47,8 +47,9 @@ def places_by_inputs(job: Job) -> list[Place]:
                 if best is not None and _fitting(marks[side], [middle], marks[1 - side])[0] >= best[0]:
                     continue
                 cost, found = _fitting(marks[side], cuts, marks[1 - side])
-                if len(found) >= _LEAST and cost <= _APART * len(found) and (best is None or cost / len(found) < best[0]):
-                    best = cost / len(found), found if side == 0 else [(b, a) for a, b in found]
+                each = cost / max(len(found), 1)
+                if len(found) >= _LEAST and each <= _APART and (best is None or each < best[0]):
+                    best = each, found if side == 0 else [(b, a) for a, b in found]
     return [] if best is None else best[1]
 
 
@@ -65,9 +66,9 @@ def _phases(marks: Sequence[Marks | None], run: Run) -> Iterator[list[int]]:
 
 
 def _waiting(graph: Graph) -> Waiting:
-    """What is computed before each position and read from it on, without what is computed anew in each piece for no
-    real input has a part in it; ``None`` where that is no tensor by itself, but several results of one operator."""
-    real = depends_on_reals(graph)
+    """What is computed before each position and read from it on, without what is computed anew in each piece; ``None``
+    where one of these is no tensor by itself, but several results of one operator."""
+    real = carried(graph)
     last: dict[str, int] = {}
     for k, node in enumerate(graph.nodes):
         last.update(dict.fromkeys(references(node), k))

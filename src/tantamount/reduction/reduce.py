@@ -97,12 +97,8 @@ def sketch(job: Job, axes: Collection[str], effort: Effort, ranks: int = 2) -> J
 
 
 def _ascending(values: Mapping[int, int]) -> Iterator[tuple[int, int]]:
-    """Variables of one value and of the next larger one, in pairs that say which of any two is larger."""
-    at: dict[int, list[int]] = {}
-    for variable, value in values.items():
-        at.setdefault(value, []).append(variable)
-    for low, high in pairwise(sorted(at)):
-        yield from product(at[low], at[high])
+    """A variable of each value and one of the next larger value."""
+    return pairwise({values[v]: v for v in sorted(values, key=values.__getitem__)}.values())
 
 
 def reduce_job(job: Job, effort: Effort | None = None) -> Reduction:
