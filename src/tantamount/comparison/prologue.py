@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, cast
@@ -12,9 +12,11 @@ from tantamount.capture.programs import Program
 from tantamount.comparison.inlined import Loading, inline
 from tantamount.correspond.index_maps import shape_of
 from tantamount.correspond.numbering import Source
+from tantamount.ir.graph import Graph, references
 from tantamount.ir.relation import Concat, Expression, Permute, RankTensor, Reshape, Slice
 from tantamount.ir.types import Shape
 from tantamount.limits import limits_from_environment
+from tantamount.ops.table import table
 
 __all__ = ["from_checkpoint"]
 
@@ -27,7 +29,8 @@ def from_checkpoint(
     loading: Loading | None = None,
 ) -> tuple[Program, dict[str, str]]:
     """The program with an input for every tensor of the checkpoint that it uses, from which the parameters that have a
-    source are computed before anything else; and those inputs by the names of the checkpoint's tensors. ``shapes`` and
+    source are computed right before they are read, so that each layer loads its own parameters and is like the others
+    (:mod:`tantamount.proof.lemmas`); and those inputs by the names of the checkpoint's tensors. ``shapes`` and
     ``dtypes`` are the checkpoint's, by name; ``loading`` computes the parameters that it writes and have no source."""
     nodes: list[dict[str, Any]] = list(program.document["nodes"])
     replaced = {
@@ -60,7 +63,23 @@ def from_checkpoint(
     kept = [node for node in nodes if node["op"] != "placeholder" or node["name"] not in replaced]
     document = {**program.document, "nodes": [*inputs.values(), *made, *kept], "constants": constants}
     graph = graph_of(document, program.graph.path, limits_from_environment())
+    graph = _when_read(graph, {node["name"] for node in made})
+    at = {node.name: k for k, node in enumerate(graph.nodes)}
+    document["nodes"] = sorted(document["nodes"], key=lambda node: at[node["name"]])
     return replace(program, graph=graph, document=document), {tensor: node["name"] for tensor, node in inputs.items()}
+
+
+def _when_read(graph: Graph, made: Collection[str]) -> Graph:
+    """The program with each of the nodes that are ``made`` right before the first one that reads it: its operands are
+    further in front still, so every node reads backwards as before. What may draw numbers, which are told apart by
+    their order, and what nobody reads stays where it is, with what it reads."""
+    first: dict[str, int] = {}
+    for k, node in reversed([*enumerate(graph.nodes)]):
+        row = table().get(node.target) if node.op == "call" else None
+        moves = node.name in made and (node.op == "constant" or (row is not None and row.category != "random"))
+        at = first[node.name] = first.get(node.name, k) if moves else k
+        first.update((name, min(at, first.get(name, at))) for name in references(node))
+    return replace(graph, nodes=tuple(sorted(graph.nodes, key=lambda node: first[node.name])))
 
 
 @dataclass

@@ -30,6 +30,7 @@ from tantamount.proof.inputs import build_inputs
 from tantamount.proof.outputs import output_node, show
 from tantamount.proof.pieces import Piece, Side, Unfit, key_of, named, program_key
 from tantamount.proof.places import places_of
+from tantamount.proof.places_by_inputs import in_shapes_of, places_by_inputs
 from tantamount.proof.proof import Options, Proof, prove
 from tantamount.proof.questions import partial_layout_of
 from tantamount.verdict import Assumption, Instance, OutputReport, Relation, Verdict
@@ -95,13 +96,31 @@ def prove_in_pieces(
         return None
     if len(job.specification.nodes) < least or not _suits(job):
         return None
-    places = places_of(job) if places is None else places
-    if not places and not handed_on[1]:
-        return None
-    try:
-        return _Pieces(job, options, places, handed_on, lemmas=dict(lemmas or {}), left=left).prove()
-    except Unfit:
-        return None
+
+    def prove_at(job: Job, places: Sequence[tuple[int, int]], told: Callable[[Open], None]) -> InPieces | None:
+        if not places and not handed_on[1]:
+            return None
+        try:
+            return _Pieces(job, options, places, handed_on, lemmas=dict(lemmas or {}), left=told).prove()
+        except Unfit:
+            return None
+
+    if places is not None or any(handed_on):
+        return prove_at(job, places_of(job) if places is None else places, left)
+    places = places_of(job)
+    seen, at, views = in_shapes_of(job, places or places_by_inputs(job))
+    if not views:
+        return prove_at(job, at, left)
+    found = prove_at(seen, at, _unheard)  # it would be told of nodes that the job does not have
+    return prove_at(job, places, left) if found is None else _without(found, views)
+
+
+def _without(found: InPieces, views: Collection[str]) -> InPieces:
+    """The same without tensors that only the specification with views has."""
+    relations = tuple(one for one in found.relations if one.tensor not in views)
+    pairs = {name: pair for name, pair in found.pairs.items() if pair[0] not in views}
+    copies = {a: b for a, b in found.copies[0].items() if a not in views and b not in views}
+    return replace(found, relations=relations, pairs=pairs, copies=(copies, found.copies[1]), instances=())
 
 
 def _suits(job: Job) -> bool:

@@ -11,8 +11,9 @@ from tantamount.ir.graph import Argument, Device, Graph, Node, Output, Ref, Sett
 from tantamount.ir.job import Job
 from tantamount.ir.relation import Expectation, InputRelation, Partial, RankTensor, Replicate, Shard, rank_tensors
 from tantamount.ir.types import DType
+from tantamount.ops.calls import operator_of
 
-__all__ = ["Piece", "Side", "Unfit", "key_of", "named", "program_key", "reading"]
+__all__ = ["Piece", "Side", "Unfit", "carried", "key_of", "named", "program_key", "reading"]
 
 
 class Unfit(Exception):
@@ -36,7 +37,7 @@ class Side:
         self.graph = graph
         self._bounds = [0, *places, len(graph.nodes)]
         self._at = {node.name: bisect_right(places, k) for k, node in enumerate(graph.nodes) if node.op != "input"}
-        self._varies = _real(graph)
+        self._varies = carried(graph)
         self._position = {node.name: k for k, node in enumerate(graph.nodes)}
         self._reads = {node.name: tuple(dict.fromkeys(references(node))) for node in graph.nodes}
         self._outputs: dict[int, list[Output]] = {}
@@ -78,7 +79,7 @@ class Side:
 
     def _anew(self, graph: Graph, k: int) -> set[str]:
         """The tensors of earlier pieces that a piece computes anew: those that no real input has a part in (positions,
-        masks, parts of token numbers)."""
+        masks, parts of token numbers), and inputs in other shapes."""
         found: set[str] = set()
         pending = [name for node in self._nodes(graph, k) for name in self._reads[node.name]]
         pending += [output.node for output in self.outputs(k)]
@@ -117,13 +118,23 @@ class Side:
         return replace(graph, nodes=nodes, outputs=outputs, computed=computed)
 
 
-def _real(graph: Graph) -> set[str]:
-    """The nodes that some input of real numbers has a part in."""
+def carried(graph: Graph) -> set[str]:
+    """The nodes that are handed on where later pieces read them: those that some input of real numbers has a part in,
+    but not inputs in other shapes and orders (weights as a loader leaves them), which a piece computes anew."""
     found: set[str] = set()
+    moved: set[str] = set()
     for node in graph.nodes:
-        if (node.op == "input" and not _is_whole(node)) or not found.isdisjoint(references(node)):
+        read = references(node)
+        if (node.op == "input" and not _is_whole(node)) or not found.isdisjoint(read):
             found.add(node.name)
-    return found
+            if node.op == "input" or (moved.issuperset(read) and _moves(graph, node)):
+                moved.add(node.name)
+    return found - {name for name in moved if graph.by_name[name].op != "input"}
+
+
+def _moves(graph: Graph, node: Node) -> bool:
+    """True if a call moves elements and computes nothing."""
+    return node.target == "getitem" or operator_of(graph, node).category in ("movement", "joining")
 
 
 def _is_whole(node: Node) -> bool:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import count, product
+from itertools import count, pairwise, product
 from math import prod
 
 from tantamount.effort import Effort
@@ -33,6 +33,7 @@ from tantamount.reduction.relations import check_relations
 from tantamount.reduction.solve import drawn, moved, solve
 from tantamount.reduction.structure import Step, Structure
 from tantamount.sizes.traced import FIXED, HUGE, Polynomial, Size, SizeFacts, constant, evaluate, polynomial, variables
+from tantamount.sizes.traced import plus as _plus
 from tantamount.sizes.traced import times as _times
 
 __all__ = ["NotReduced", "Reduction", "reduce_job", "resized", "sketch"]
@@ -84,13 +85,20 @@ def sketch(job: Job, axes: Collection[str], effort: Effort, ranks: int = 2) -> J
         found, _ = readings(numbers, sorted(known), sorted(prices), facts.values, job.mesh.world_size)
         values = {v: facts.values[v] for v in map(facts.representative, known)}
         conditions = [fact for fact in facts.found if variables(fact[1]) <= values.keys()]
-        sizes = moved(conditions, prices, values, short, _taken(gathered, bare), effort)
+        # longer stays longer: a table has a row for every position
+        order = [] if axes else [(">=", _plus((((b,), 1),), (((a,), 1),), -1)) for a, b in _ascending(values)]
+        sizes = moved([*conditions, *order], prices, values, short, _taken(gathered, bare), effort)
     except (RelationProblem, Unsupported) as problem:
         raise NotReduced(str(problem)) from None
     if sizes is None or sizes == values:
         raise NotReduced("no size can shrink")
     whole = _Everywhere(facts, sizes)
     return _rewritten(bare, gathered, whole, rewritten(found, whole))
+
+
+def _ascending(values: Mapping[int, int]) -> Iterator[tuple[int, int]]:
+    """A variable of each value and one of the next larger value."""
+    return pairwise({values[v]: v for v in sorted(values, key=values.__getitem__)}.values())
 
 
 def reduce_job(job: Job, effort: Effort | None = None) -> Reduction:
