@@ -181,7 +181,11 @@ class _Device:
 
     def run(self) -> Iterator[Problem]:
         for event in self.schedule.devices[self.device]:
+            added = Counter(a.stage for a in event if a.kind in (Kind.BACKWARD, Kind.WEIGHT_GRADIENT))
             for action in event:
+                if added.pop(action.stage, 0) > 1:
+                    text = f"{' and '.join(map(str, event))} are side by side, and add to the same gradients"
+                    yield Problem(ProblemKind.ORDER, self.device, action, text)
                 for need in self._needed(action):
                     if need not in self.have:
                         text = f"{action} uses what {need} gives, which comes later or never"

@@ -22,8 +22,10 @@ def late(graphs: Sequence[Graph], inputs: Collection[str], mesh: Mesh | None = N
     """The names of the nodes of every graph that depend on inputs of these names, here or on another rank. ``mesh``
     says what groups there are, whatever they are called."""
     passed = set[_Call]()
-    named = mesh.groups if mesh is not None else {}
-    groups = {name: frozenset(axis for axis in axes if mesh and mesh.axes[axis] > 1) for name, axes in named.items()}
+    groups: dict[str, object] = {}
+    if mesh is not None:
+        for name, axes in mesh.groups.items():
+            groups[name] = frozenset(axis for axis in axes if mesh.axes[axis] > 1)
     while True:
         before = len(passed)
         found = [_late(graph, inputs, passed, groups) for graph in graphs]

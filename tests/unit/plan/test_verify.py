@@ -139,6 +139,10 @@ WRONG_ORDER: dict[str, tuple[Edit, str]] = {
         _devices("0F0 0SEND_F0 0RECV_B0 0B0 0F1 0SEND_F1 0RECV_B1 0B1 0UPDATE", LATER.replace("1REDUCE_GRAD ", "")),
         "first_reduce has no place in the schedule",
     ),
+    "two that add to one gradient": (
+        _devices("0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0RECV_B1 {0B0 0B1} 0REDUCE_GRAD 0UPDATE", LATER),
+        "add to the same gradients",
+    ),
     "the norm among reductions": (
         lambda table: table.update(finish={"reduce": ["first_reduce", "layer_reduce", "norm"],
                                            "update": ["first_update", "layer_update"]}),
