@@ -157,8 +157,8 @@ class _Unscaled(torch.autograd.Function):
         return x * factor
 
     @staticmethod
-    def backward(ctx: Any, grad: Any) -> Any:
-        return grad, None
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        return grad_outputs[0], None
 
 
 def _coefficient_forward(scores: Any, chosen: Any, count: int, own: Any, place: Ranks) -> Any:

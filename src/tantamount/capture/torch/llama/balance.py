@@ -36,14 +36,14 @@ class Balance:
 
 
 def balanced(scores: torch.Tensor, chosen: torch.Tensor, count: int, balance: Balance, ranks: Ranks) -> torch.Tensor:
-    """What the tokens of this rank add to the loss. ``scores`` of all experts sum up to 1 for every token, ``chosen``
-    is 1 for the ``count`` greatest."""
+    """The summand of the loss that this rank's tokens are. ``scores`` of all experts sum up to 1 for every token,
+    ``chosen`` is 1 for the ``count`` greatest."""
     if balance.over == "batch":
         fractions = chosen.mean((0, 1))
     else:
         fractions = _of_row(chosen.sum(1, keepdim=True), ranks) / (chosen.shape[1] * ranks.parts)
-    factor = balance.coefficient * scores.shape[-1] / (count * balance.tokens)
-    return (scores * fractions).sum() * factor
+    factor = balance.coefficient * scores.shape[-1] / count
+    return (scores * fractions).sum() * factor / balance.tokens
 
 
 def fractions_of(program: Graph) -> tuple[str, ...]:

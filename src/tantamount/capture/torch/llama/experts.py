@@ -137,8 +137,8 @@ def _routed(y: torch.Tensor, w: Weights, shape: ExpertShape) -> tuple[torch.Tens
 
 
 def _balance(scores: torch.Tensor, balance: Balance, shape: ExpertShape, ranks: Ranks) -> torch.Tensor:
-    """What the tokens of this rank add to the loss. Of sigmoids, the greatest are counted, whatever bias and groups
-    say, as DeepSeek-V3 has it."""
+    """The summand of the loss that this rank's tokens are. Of sigmoids, the greatest are counted, whatever bias and
+    groups say, as DeepSeek-V3 has it."""
     chosen = _marked(scores.detach(), shape.chosen)
     if shape.groups:
         scores = scores / scores.sum(-1, keepdim=True)
