@@ -85,6 +85,12 @@ def later(length: int, ranks: int, parts: int, part: int) -> Tensor:
 def positions_in_order_of_ranks(model: Any, ranks: int) -> None:
     """Let a layer of one device take its sequence in the order of ``ranks``: rotary embeddings are those of the
     positions. (Its mask is that of :func:`attention_over_ranks`; nothing else of a layer asks for positions.)"""
+
+    def put(_: Any, __: Any, made: Tensor) -> Tensor:
+        # chunks are chosen as Megatron's ranks choose theirs: forms that are alike are quickly seen to be equal
+        chunks = made.unflatten(0, (2 * ranks, -1))
+        return chunks.index_select(0, torch.tensor(_chunks(ranks))).flatten(0, 1)
+
     rotary = getattr(model, "rotary_pos_emb", None)
     if rotary is not None:
-        rotary.register_forward_hook(lambda _, __, made: in_order_of_ranks(made, ranks))
+        rotary.register_forward_hook(put)
