@@ -52,7 +52,10 @@ def job_of(folder: Path, wrong: tuple[int, str, str] = (-1, "", "")) -> Job:
     ours = [inputs, "x0 = mul(x, 1)", *map(plain, range(LAYERS)), rows(LAYERS, f"x{LAYERS}"), f"-> y=n{LAYERS}"]
     theirs = [inputs, "f = mul(x, 1)", "x0 = view(f, [4, 6])", rows(0, "x0"), *body,
               f"z = view(n{LAYERS}, [1, 4, 6])", "-> y=z"]  # fmt: skip
-    graphs = {"spec.json": as_json(graph_of("\n".join(ours)), None), "rank.json": as_json(graph_of("\n".join(theirs)), None)}
+    graphs = {
+        "spec.json": as_json(graph_of("\n".join(ours)), None),
+        "rank.json": as_json(graph_of("\n".join(theirs)), None),
+    }
     head = 'format = "job/1"\n[spec]\ngraph = "spec.json"\n[impl]\ngraph = "rank.json"\nmesh = { }\n[inputs]\n'
     related = "".join(f'{name} = "Replicate()"\n' for name, _ in [("x", ""), *each])
     return read_job(write_job(folder, f'{head}{related}[outputs]\ny = "Replicate()"\n', graphs))
