@@ -451,7 +451,7 @@ class _Reader:
 
 
 def _classes(family: Family | None) -> dict[str, Any]:
-    """What there is to prove of a pass beside what it does with the microbatches of one size."""
+    """All there is to prove of a pass beside what it does with the microbatches of one size."""
     if family is None:
         return {}
     rows = family.rows
