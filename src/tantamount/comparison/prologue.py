@@ -18,7 +18,7 @@ from tantamount.ir.types import Shape
 from tantamount.limits import limits_from_environment
 from tantamount.ops.table import table
 
-__all__ = ["from_checkpoint"]
+__all__ = ["from_checkpoint", "when_read"]
 
 
 def from_checkpoint(
@@ -63,13 +63,13 @@ def from_checkpoint(
     kept = [node for node in nodes if node["op"] != "placeholder" or node["name"] not in replaced]
     document = {**program.document, "nodes": [*inputs.values(), *made, *kept], "constants": constants}
     graph = graph_of(document, program.graph.path, limits_from_environment())
-    graph = _when_read(graph, {node["name"] for node in made})
+    graph = when_read(graph, {node["name"] for node in made})
     at = {node.name: k for k, node in enumerate(graph.nodes)}
     document["nodes"] = sorted(document["nodes"], key=lambda node: at[node["name"]])
     return replace(program, graph=graph, document=document), {tensor: node["name"] for tensor, node in inputs.items()}
 
 
-def _when_read(graph: Graph, made: Collection[str]) -> Graph:
+def when_read(graph: Graph, made: Collection[str]) -> Graph:
     """The program with each of the nodes that are ``made`` right before the first one that reads it: its operands are
     further in front still, so every node reads backwards as before. What may draw numbers, which are told apart by
     their order, and what nobody reads stays where it is, with what it reads."""

@@ -66,8 +66,8 @@ def _phases(marks: Sequence[Marks | None], run: Run) -> Iterator[list[int]]:
 
 
 def _waiting(graph: Graph) -> Waiting:
-    """What is computed before each position and read from it on, without what is computed anew in each piece; ``None``
-    where one of these is no tensor by itself, but several results of one operator."""
+    """Tensors that are computed before each position and read from it on, without those that pieces compute anew;
+    ``None`` where one of these is no tensor by itself, but several results of one operator."""
     real = carried(graph)
     last: dict[str, int] = {}
     for k, node in enumerate(graph.nodes):
