@@ -105,7 +105,7 @@ def find_repairs(
     if nearest is not None and before:
         yield nearest
     rest = [name for name in every if name not in names and _checkable(plan, name)]
-    for candidate in effort.first("repair_outputs", [one for one in found if not _is_symptom(start, one)]):
+    for candidate in effort.first("repair_outputs", found):
         repair = Repair(candidate.edit, candidate.c, candidate.repaired, start.matches)
         right = _all_right(start, candidate.edit, rest, candidate.repaired)
         if right and proves(repair):
@@ -414,15 +414,6 @@ def _followed_all(start: Start, some: Sequence[tuple[int, Edit, Class]], budget:
             if left is not None and not all(left[name] for name in start.failing):
                 found += _followed(start, edit, c, number)
     return found
-
-
-def _is_symptom(start: Start, candidate: _Candidate) -> bool:
-    """True of a change that puts what is wanted in place of what there is, though most wrong outputs below stay wrong:
-    what made it wrong reaches them on other ways, too. Then the place where values part says more."""
-    edit = candidate.edit
-    below = start.matches.replay.below(edit.places)
-    wrong = [name for name in start.failing if not below.isdisjoint(start.matches.replay.output_places(name))]
-    return edit.replaces and 2 * len(candidate.repaired) < len(wrong)
 
 
 def _followed(start: Start, edit: Edit, c: Class, number: int) -> list[_Candidate]:
