@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
+from compare_depth import Timed
 from torch import nn
 
 from tantamount.answers import compare
@@ -130,20 +130,6 @@ def relations(sides: tuple[Built, Built], path: Path) -> None:
         sources.append(sources_of(loads(models.loader_of(side.model, side.load, name), shapes), taken))
     rest = {source.rest: source.sources.shape for one in sources for source in one.values() if source.rest}
     save_relations(path, document_of_sources({**shapes, **rest}, sources[0], sources[1]))
-
-
-class Timed:
-    """A function that sums up the CPU seconds of its calls."""
-
-    def __init__(self, function: Any) -> None:
-        self.function, self.seconds = function, 0.0
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        start = time.process_time()
-        try:
-            return self.function(*args, **kwargs)
-        finally:
-            self.seconds += time.process_time() - start
 
 
 def main() -> int:

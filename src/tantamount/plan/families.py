@@ -169,12 +169,7 @@ class Family:
             return job
         kept = {name: wanted for name, wanted in job.outputs.items() if name not in self.carried}
         sized = job.at
-
-        def at(sizes: Mapping[str, int]) -> Job:
-            assert sized is not None
-            return self._without(sized(sizes))
-
-        return replace(job, outputs=kept, at=None if sized is None else at)
+        return replace(job, outputs=kept, at=None if sized is None else lambda sizes: self._without(sized(sizes)))
 
     def _over_two(self, name: str, placements: Sequence[Placement] | None, at: int) -> object:
         """A relation over the axis of microbatches as one of two ranks that have different numbers of rows."""

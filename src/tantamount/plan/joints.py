@@ -13,6 +13,7 @@ from math import prod
 
 from tantamount.ir.relation import Partial, Placement, Shard
 from tantamount.ir.relation_types import box_at
+from tantamount.ir.types import Shape
 from tantamount.plan.parts import Held, Messages, Term, shown
 
 __all__ = ["Joint", "differ", "sent"]
@@ -101,32 +102,30 @@ def sent(made: Held, taken: Held, messages: Messages, virtual: str) -> str:
     whole = all(len(terms) == 1 and count == 1 for terms in messages.ranks for _, _, count in terms)
     if messages.dim >= len(made.whole.shape) and not whole:
         return f"messages along dimension {messages.dim} of {made.whole}"
+    shape = made.whole.shape
     for rank, terms in enumerate(messages.ranks):
-        got = _put(made, terms, messages.dim, virtual)
-        read = _box(taken, rank, virtual)
+        got = _put(made, shape, terms, messages.dim, virtual)
+        read = _box(taken, shape, rank, virtual)
         if got != read:
             comes = "parts that do not follow each other" if got is None else _range(got)
             return f"rank {rank} is sent {comes} of the whole, and takes {_range(read)} of it for granted"
     return ""
 
 
-def _box(held: Held, rank: int, virtual: str) -> Box:
+def _box(held: Held, shape: Shape, rank: int, virtual: str) -> Box:
     """The part of the whole that a rank has in the first microbatch; in the others it is as much further on."""
-    assert held.whole is not None
     coordinates: list[int] = []
     for axis, size in reversed([*held.sizes.items()]):
         rank, digit = divmod(rank, size) if axis != virtual else (rank, 0)
         coordinates.append(digit)
-    return box_at(
-        held.whole.shape, tuple(held.placements.values()), tuple(held.sizes.values()), tuple(reversed(coordinates))
-    )
+    return box_at(shape, tuple(held.placements.values()), tuple(held.sizes.values()), tuple(reversed(coordinates)))
 
 
-def _put(held: Held, terms: Sequence[Term], dim: int, virtual: str) -> Box | None:
+def _put(held: Held, shape: Shape, terms: Sequence[Term], dim: int, virtual: str) -> Box | None:
     """The part of the whole that is parts of what some ranks have, one after the other; ``None`` if that is no part."""
     found: Box | None = None
     for rank, k, count in terms:
-        box = list(_box(held, rank, virtual))
+        box = list(_box(held, shape, rank, virtual))
         if len(terms) == 1 and count == 1:
             return tuple(box)
         start, stop = box[dim]
