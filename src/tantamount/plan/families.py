@@ -7,8 +7,9 @@ losses are divided by. Then one part stands for microbatches of different sizes,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from tantamount.capture.job import job_of
@@ -168,8 +169,10 @@ class Family:
         if not self.carried:
             return job
         kept = {name: wanted for name, wanted in job.outputs.items() if name not in self.carried}
-        sized = job.at
-        return replace(job, outputs=kept, at=None if sized is None else lambda sizes: self._without(sized(sizes)))
+        return replace(job, outputs=kept, at=None if job.at is None else partial(self._without_at, job.at))
+
+    def _without_at(self, sized: Callable[[Mapping[str, int]], Job], sizes: Mapping[str, int]) -> Job:
+        return self._without(sized(sizes))
 
     def _over_two(self, name: str, placements: Sequence[Placement] | None, at: int) -> object:
         """A relation over the axis of microbatches as one of two ranks that have different numbers of rows."""
