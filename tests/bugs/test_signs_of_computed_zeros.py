@@ -13,11 +13,15 @@ import torch
 from support.jobs import job_files
 from tantamount import read_job
 from tantamount.capture.rule_files import read_rules
+from tantamount.correspond.alignment import align
 from tantamount.effort import Effort
 from tantamount.errors import Unsupported
 from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job, UserRule
 from tantamount.limits import Limits
+from tantamount.proof import Options
+from tantamount.proof.lemmas import prove_in_pieces
+from tantamount.proof.places import places_of
 from tantamount.refinement.job import refine_job
 from tantamount.rewriting.evidence import Standing, evidence_of
 from tantamount.rewriting.settle import with_rules
@@ -59,6 +63,27 @@ def test_eager_tells_them_apart() -> None:
 @pytest.mark.parametrize("sides", [(BELOW, SIGNED), (SIGNED, BELOW)], ids=["below", "signed"])
 def test_of_what_was_cut_out_of_both_programs(sides: tuple[str, str], tmp_path: Path) -> None:
     assert refine_job(job(tmp_path, *sides), cut_from=1).verdict is Verdict.UNKNOWN
+
+
+def test_of_what_one_piece_hands_on_to_the_next(tmp_path: Path) -> None:
+    """Layers that are proved one by one: each is given a zero of another sign by the two programs."""
+
+    def program(last: str) -> str:
+        layer = "c{k} = aten.copysign.Tensor(y, t{k})\nd{k} = add(c{k}, t{k})\na{k} = mm(d{k}, w{k})\n"
+        layer += "b{k} = tanh(a{k})\np{k} = mul(b{k}, d{k})\ns{k} = aten.sin.default(p{k})\ne{k} = mm(s{k}, w{k})\n"
+        layer += "f{k} = mul(e{k}, p{k})\ng{k} = add(f{k}, b{k})\nh{k} = mul(g{k}, e{k})\ni{k} = add(h{k}, b{k})\n"
+        layer += "j{k} = mm(i{k}, w{k})\nl{k} = add(j{k}, b{k})\nm{k} = tanh(l{k})\nn{k} = add(m{k}, d{k})\n"
+        layer += "q{k} = mul(n{k}, b{k})\n" + last
+        weights = "".join(f"w{k}: float32[3, 3]\n" for k in range(6))
+        layers = "".join(layer.format(k=k, n=k + 1) for k in range(6))
+        return f"x: float32[3, 3]\ny: float32[3, 3]\n{weights}t0 = aten.sin.default(x)\n{layers}-> out=t6"
+
+    ours = program("r{k} = relu(q{k})\nt{n} = aten.neg.default(r{k})\n")
+    theirs = program("r{k} = aten.neg.default(q{k})\nt{n} = aten.clamp.default(r{k}, None, 0)\n")
+    relations = '[inputs]\ndefault = "Replicate()"\n[outputs]\nout = "Replicate()"\n'
+    wrong = read_job(job_files(tmp_path, ours, [theirs], relations, {}, {}))
+    assert len(places_of(wrong)) > 4
+    assert prove_in_pieces(wrong, Options(align=align), least=0) is None
 
 
 def test_of_what_a_rule_is_applied_to(tmp_path: Path) -> None:
