@@ -111,7 +111,7 @@ class Side:
         first = sorted(inputs, key=lambda name: (used.get(name, len(used)), self._position[name]))
         nodes = (*(_input(graph.by_name[name]) for name in first), *rest)
         outputs = tuple(Output(output.name, copies.get(output.node, output.node)) for output in self.outputs(k))
-        # what an earlier piece computed may be a negative zero in one program where it is 0 in the other (definedness.py)
+        # computed earlier: in one program maybe a negative zero where it is 0 in the other (definedness.py)
         computed = frozenset(name for name in first if name in graph.computed or graph.by_name[name].op != "input")
         return replace(graph, nodes=nodes, outputs=outputs, computed=computed)
 
