@@ -183,6 +183,8 @@ class _Accumulated:
         }
         names = [axis for axis in job.mesh.names if axis not in axes]
         for name in sorted({*held.values()}):
+            if name not in first.pairs:
+                raise NotAlike
             whole, found = first.pairs[name]
             by_axis: dict[str, Placement] = dict(zip(names, found, strict=True))
             by_axis.update(dict.fromkeys((*axes, AXIS), Partial("sum")))

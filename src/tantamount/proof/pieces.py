@@ -57,7 +57,8 @@ class Side:
             self._last[output.node] = max(self._last.get(output.node, 0), k)
 
     def keep(self, names: Collection[str]) -> None:
-        """Have tensors be handed on, to what comes after the program."""
+        """Have tensors be handed on, to what comes after the program; these are not computed anew."""
+        self._varies.update(names)
         self._last.update(dict.fromkeys(names, len(self._bounds)))
 
     def _nodes(self, graph: Graph, k: int) -> list[Node]:

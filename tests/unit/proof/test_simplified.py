@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from support.jobs import job_files
 from support.training_steps import Steps, training_step, training_step_files
 from tantamount import read_job, refine
 from tantamount.calculus.calculus import Calculus
@@ -28,6 +29,8 @@ SHAPES = {
     "both": Steps(layers=3, pp=3, mb=4),
     "all": Steps(layers=2, pp=2, mb=2, dp=2, tp=2),
 }
+
+COUNTED = "e{k} = aten.ne.Scalar(n{k}, 3)\nf{k} = aten._to_copy.default(e{k}, dtype=float32)\nc{k} = sum(f{k})\n"
 
 
 def proved(job: Job) -> InPieces | None:
@@ -219,3 +222,28 @@ def test_ranks_that_speak_inside_of_blocks_are_not_blocks(tmp_path: Path) -> Non
     how = Steps(layers=2, mb=2, dp=2, spec_mb=True)
     assert proved(training_step(tmp_path, how)) is not None
     assert proved(training_step(tmp_path / "other", how, rank=change)) is None
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+@pytest.mark.parametrize("count", ["c{k} = aten.t.default(x{k})\n", COUNTED], ids=["moved", "counted"])
+def test_sums_of_what_pieces_compute_anew(tmp_path: Path, count: str, wrong: bool) -> None:
+    """Counts of tokens, and blocks in another shape, are handed on by nobody, but they may be what is added up."""
+    number = 8
+
+    def program(block: str, other: int) -> str:
+        given = f"x: float32[{4 * number}, 6]\nn: int64[{4 * number}, 6]\nw: float32[6, 6]\n"
+        for k in range(number):
+            cut = f"0, {4 * k}, {4 * k + 4}"
+            given += f"x{k} = aten.slice.Tensor(x, {cut})\nn{k} = aten.slice.Tensor(n, {cut})\n"
+        blocks = "".join(f"a{k} = mm(x{k}, w)\n" + (block + count).format(k=k) for k in range(number))
+        total, counted = "b0", "c0"
+        for k in range(1, number):
+            blocks += f"p{k} = add({total}, b{k})\nq{k} = add({counted}, c{other if k == number - 1 else k})\n"
+            total, counted = f"p{k}", f"q{k}"
+        return f"{given}{blocks}-> y={total}, z={counted}"
+
+    one = "h{k} = mul(a{k}, 2)\ns{k} = aten.sigmoid.default(h{k})\nd{k} = mul(s{k}, 2)\nb{k} = sub(d{k}, 1)\n"
+    ours, theirs = program("b{k} = tanh(a{k})\n", number - 1), program(one, 0 if wrong else number - 1)
+    tables = '[inputs]\ndefault = "Replicate()"\n[outputs]\ndefault = "Replicate()"\n'
+    found = proved(read_job(job_files(tmp_path, ours, [theirs], tables, {}, {})))
+    assert wrong == (found is None or found.outputs[1].verdict is not Verdict.PROVED)
