@@ -126,6 +126,7 @@ def in_shapes_of(job: Job, places: Sequence[Place]) -> tuple[Job, list[Place], C
     moved: list[Place] = []
     made: set[str] = set()
     latest: dict[str, str] = {}
+    last = {name: k for k, node in enumerate(graph.nodes) for name in references(node)}
     begun = 0
     for a, b in places:
         nodes += (reading(node, latest) for node in graph.nodes[begun:a])
@@ -133,6 +134,8 @@ def in_shapes_of(job: Job, places: Sequence[Place]) -> tuple[Job, list[Place], C
         shapes = {_longer(shape): shape for name in theirs[b] or () if (shape := _shape(other, name)) is not None}
         views: list[Node] = []
         for name in ours[a] or ():
+            if last.get(name, -1) < a:
+                continue  # it waits to be an output only, which no later piece reads
             type_ = graph.by_name[name].type
             shape = shapes.get(_longer(type_.shape)) if type_ is not None else None
             if type_ is None or shape is None or shape == type_.shape:
