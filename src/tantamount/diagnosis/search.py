@@ -214,6 +214,8 @@ def _first_passes(start: Start) -> Iterator[Pass]:
     yield at(location.silent), _SIMPLE
     matches = start.matches  # numbers that the specification nowhere has there, on whatever rank
     yield [c for c in matches.classes if any(map(matches.other_number, c.places))], (EditKind.LITERAL,)
+    received = matches.replay.messages.sent
+    yield [c for c in matches.classes if not received.keys().isdisjoint(c.places)], (EditKind.EXCHANGE,)
     yield suspects[:_FIRST], _VALUE
     yield at(location.frontier), _VALUE
     yield at(location.boundary), _VALUE
@@ -347,6 +349,8 @@ def _promising(start: Start, some: Sequence[tuple[int, Edit, Class]], budget: Bu
             more, first = 0, first | {number}
         if more > 0 or (more == 0 and number in first):  # what helps may be further below
             helping.append((-more, number, k))
+        elif edit.kind is EditKind.EXCHANGE:
+            joined.append((0, number, k))  # as are messages
         elif edit.kind is EditKind.ORDER and "concat" in start.matches.facts(edit.places[0]).moves:
             moved = sum(at != j for at, j in enumerate(edit.order))
             joined.append((moved if edit.order != tuple(range(len(edit.order)))[::-1] else 0, number, k))
