@@ -23,8 +23,8 @@ def exchanged(matches: ValueMatches, c: Class) -> Iterator[Edit]:
             for other in matches.effort.first("repair_orders", _later(matches, place)):
                 lines.setdefault((place[1], other[1]), []).append((place, other))
     for pairs in lines.values():
-        alone = matches.effort.first("repair_members", pairs) if len(pairs) > 1 else []
-        for some in (pairs, *([pair] for pair in alone)):
+        alone = [[pair] for pair in matches.effort.first("repair_members", pairs)] if len(pairs) > 1 else []
+        for some in [pairs, *alone]:
             changes: dict[Place, Array] = {}
             for one, other in some:
                 changes |= {one: matches.value(other), other: matches.value(one)}
