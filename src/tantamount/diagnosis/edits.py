@@ -22,9 +22,8 @@ from tantamount.ir.graph import Ref, references
 from tantamount.semantics.reference import Array
 
 __all__ = [
-    "Edit", "EditKind", "averaged", "bypassed",
-    "from_peers", "functions", "layouts", "likened", "literals", "maximal",
-    "once", "operands", "permuted", "replaced", "replacements", "scaled", "summed", "totals",
+    "Edit", "EditKind", "averaged", "bypassed", "from_peers", "functions", "layouts", "likened", "literals",
+    "maximal", "once", "operands", "permuted", "replaced", "replacements", "scaled", "summed", "totals",
 ]  # fmt: skip
 
 
@@ -46,6 +45,7 @@ class EditKind(Enum):
     LIKE = "the same, of tensors that the same operator makes"
     FUNCTION = "the operator is ``target``, of the same operands"
     BLOCK = "another block of the same size is cut out of the operand"
+    EXCHANGE = "what is received as one message is what is received as another"
     ONCE = "the operand number ``position`` is added on one rank along ``axis`` only: a share of it on each"
 
 

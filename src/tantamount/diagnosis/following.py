@@ -56,5 +56,7 @@ class Followed:
     def _touched(self, repair: Repair, hint: Hint) -> list[str]:
         """The outputs that depend on what a hint changes."""
         replay = repair.matches.replay
-        below = replay.below(hint.lines or ())
+        lines = hint.lines or {}
+        received = (other for place in lines for other in replay.messages.together.get(place, ()))
+        below = replay.below([*lines, *received])  # what is sent is read where it is received
         return [name for name in self.proof.job.outputs if not below.isdisjoint(replay.output_places(name))]

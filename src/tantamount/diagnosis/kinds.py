@@ -11,6 +11,7 @@ from tantamount.diagnosis import edits
 from tantamount.diagnosis.blocks import blocks
 from tantamount.diagnosis.classes import Class
 from tantamount.diagnosis.edits import Edit, EditKind
+from tantamount.diagnosis.exchanges import exchanged, of_pieces
 from tantamount.diagnosis.naming import Account
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import ValueMatches
@@ -110,6 +111,10 @@ def _of_a_total(matches: ValueMatches, edit: Edit, c: Class) -> int:
 
 def _of_an_order(matches: ValueMatches, edit: Edit, c: Class) -> int:
     return 1
+
+
+def _of_an_exchange(matches: ValueMatches, edit: Edit, c: Class) -> int:
+    return 3 if of_pieces(matches, edit) else 1
 
 
 def _of_a_peer(matches: ValueMatches, edit: Edit, c: Class) -> int:
@@ -213,6 +218,7 @@ KINDS: Mapping[EditKind, Row] = {
     EditKind.VALUE: Row(edits.replaced, _of_a_value, Words.value, calls=False, again=_same_parts),
     EditKind.LIKE: Row(edits.likened, _of_a_value, Words.value, calls=False, again=_same_parts),
     EditKind.BLOCK: Row(blocks, _of_an_order, Words.block),
+    EditKind.EXCHANGE: Row(exchanged, _of_an_exchange, Words.exchange),
     EditKind.ONCE: Row(edits.once, _of_what_is_added, Words.once),
     EditKind.FUNCTION: Row(edits.functions, _of_a_function, Words.function),
 }

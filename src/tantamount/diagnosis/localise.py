@@ -77,7 +77,7 @@ def find_mismatch(
             parted = found
             break
         said = tell(found)
-        if found.repaired or (said.sure and said.kind in _ONCE_MORE):
+        if found.repaired or (said.sure and (found.first or said.kind in _ONCE_MORE)):
             repair, told = found, said if found.right else replace(said, hint=NO_HINT)  # all is made right, or no hint
         if told is not None and told.sure:
             break

@@ -58,6 +58,7 @@ class Repair:
     repaired: tuple[str, ...]
     matches: ValueMatches
     right: bool = False  # nothing is wrong any more: of all outputs, on every input that was tried
+    first: bool = False  # though it repairs no output alone it says more than one that does
     proved: bool = False  # with its hint: then no other input was tried
 
     @property
@@ -103,7 +104,7 @@ def find_repairs(
         found[0] = _widened(start, _hoisted(start, found[0], budget))
     before = nearest is not None and bool(found) and _says_less(start, found[0], nearest)
     if nearest is not None and before:
-        yield nearest
+        yield replace(nearest, first=True)
     rest = [name for name in every if name not in names and _checkable(plan, name)]
     for candidate in effort.first("repair_outputs", found):
         repair = Repair(candidate.edit, candidate.c, candidate.repaired, start.matches)
@@ -142,10 +143,12 @@ def _nearest(start: Start, budget: Budget) -> Repair | None:
 
 def _says_less(start: Start, candidate: _Candidate, nearest: Repair) -> bool:
     """True of a change that puts what is wanted in place of what there is, though other outputs stay wrong: of several
-    mistakes that says less than another function above it by which most becomes right."""
+    mistakes that says less than another function above it by which most becomes right; and the result of a twin of the
+    operator less than whatever above it does that."""
     above = start.matches.replay.above(candidate.edit.places)
-    function = nearest.edit.kind is EditKind.FUNCTION and not above.isdisjoint(nearest.edit.places)
-    return function and candidate.edit.replaces and candidate.cost[0] > 0
+    telling = EditKind.FUNCTION is nearest.edit.kind or candidate.edit.kind is EditKind.LIKE
+    lesser = telling and not above.isdisjoint(nearest.edit.places)
+    return lesser and candidate.edit.replaces and candidate.cost[0] > 0
 
 
 @dataclass(frozen=True)
@@ -214,6 +217,8 @@ def _first_passes(start: Start) -> Iterator[Pass]:
     yield at(location.silent), _SIMPLE
     matches = start.matches  # numbers that the specification nowhere has there, on whatever rank
     yield [c for c in matches.classes if any(map(matches.other_number, c.places))], (EditKind.LITERAL,)
+    received = matches.replay.messages.sent
+    yield [c for c in matches.classes if not received.keys().isdisjoint(c.places)], (EditKind.EXCHANGE,)
     yield suspects[:_FIRST], _VALUE
     yield at(location.frontier), _VALUE
     yield at(location.boundary), _VALUE
@@ -347,6 +352,8 @@ def _promising(start: Start, some: Sequence[tuple[int, Edit, Class]], budget: Bu
             more, first = 0, first | {number}
         if more > 0 or (more == 0 and number in first):  # what helps may be further below
             helping.append((-more, number, k))
+        elif edit.kind is EditKind.EXCHANGE:
+            joined.append((0, number, k))  # as are messages
         elif edit.kind is EditKind.ORDER and "concat" in start.matches.facts(edit.places[0]).moves:
             moved = sum(at != j for at, j in enumerate(edit.order))
             joined.append((moved if edit.order != tuple(range(len(edit.order)))[::-1] else 0, number, k))

@@ -9,9 +9,11 @@ from math import prod
 
 import numpy as np
 
+from tantamount.diagnosis.exchanges import sending
 from tantamount.diagnosis.hints import (
     NO_HINT,
     Hint,
+    Line,
     named_so,
     other_number,
     passed_on,
@@ -81,6 +83,27 @@ class Words(Values):
         where = f"{self.place[1]}{self._others()}{ranks(self.matches, self.edit)}"
         hint = Hint(f"{needed} instead of {read} in {where}", lines)
         return self.made("operand", head, "", hint, self.counterpart())
+
+    def exchange(self) -> Account:
+        """The account of two messages that are sent in the wrong order."""
+        received, sent = self.edit.places, self.matches.replay.messages.sent
+        posts = [post for place in received if (post := sending(self.matches, place)) is not None]
+        lines: dict[Place, Line] = {}
+        for k in range(0, len(posts), 2):
+            mine, theirs = (sent[place][1] for place in received[k : k + 2])
+            lines |= {posts[k]: reading({0: theirs}), posts[k + 1]: reading({0: mine})}
+        (one, other), (mine, theirs) = posts[:2], (sent[place][1] for place in received[:2])
+        rank, to = one[0], received[0][0]
+        spec, self.place = self.counterpart(), one
+        more = " (and so on other ranks)" if len(posts) > 2 else ""
+        head = f"{self.impl(one)} sends {mine} and {other[1]} sends {theirs} from rank {rank} to rank {to}{more}"
+        head += ", in the wrong order: each is needed in place of the other"
+        by = listed([place[1] for place in received[:2]])
+        text = f"rank {to} receives them by {by}: to take each for the other there would do as well"
+        on = f"rank {rank}{more}"
+        return self.made(
+            "operand", head, text, Hint(f"send {theirs} by {one[1]} and {mine} by {other[1]} on {on}", lines), spec
+        )
 
     def block(self) -> Account:
         """The account of another block that should be cut out."""
