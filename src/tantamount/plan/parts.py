@@ -131,6 +131,7 @@ class Part:
 
     ``family``, if its programs have size symbols, gives its job for other numbers of rows. Where the last microbatch is
     ``smaller``, that is its job, ``job`` that of the others, and ``divided`` says that rows may be worked on apart.
+    ``claims`` are jobs, by name, that must hold for the declared approximations to be what they say.
     ``kept`` is the axis whose placements mean something even where it has one rank: there are more of other classes."""
 
     name: str
@@ -157,15 +158,18 @@ class Part:
     carried: Mapping[str, str] = field(default_factory=dict[str, str])
     steps: tuple[Job, ...] = ()
     kept: str = ""
+    claims: Mapping[str, Job] = field(default_factory=dict[str, Job])
 
     def classes(self) -> Iterator[Part]:
         """The part and, under names of their own, its other jobs: all are to be proved."""
         yield self
         names = ("carried", "carried by the last microbatch")
         more = zip(names, self.steps, strict=False)
-        for what, job in (("last microbatch", self.smaller), ("rows apart", self.divided), *more):
+        others = (("last microbatch", self.smaller), ("rows apart", self.divided), *more, *self.claims.items())
+        for what, job in others:
             if job is not None:
-                yield replace(self, name=f"{self.name}, {what}", job=job, smaller=None, divided=None, steps=())
+                name = f"{self.name}, {what}"
+                yield replace(self, name=name, job=job, smaller=None, divided=None, steps=(), claims={})
 
     def input(self, tensor: str) -> Held:
         """The layout that the ranks hold an input in."""

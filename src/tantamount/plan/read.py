@@ -19,9 +19,9 @@ from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
 from tantamount.limits import Limits, limits_from_environment
 from tantamount.plan.actions import Schedule
-from tantamount.plan.approximate import KINDS, NotThat, strict_job
 from tantamount.plan.families import Family, Rows
-from tantamount.plan.parts import COPY, DEFAULT, TIED, Approximation, Part, Piece, Plan, Runs, Stream
+from tantamount.plan.parts import COPY, DEFAULT, TIED, Part, Piece, Plan, Runs, Stream
+from tantamount.plan.read_approximate import approximations_of
 from tantamount.plan.read_mesh import Meshes, read_meshes
 from tantamount.plan.read_schedule import read_schedule
 
@@ -111,7 +111,7 @@ class _Reader:
         meshes = replace(meshes, world=0 if even else sum(map(max, ranks)))
         for name in whole:  # of how many ranks the stages have, too
             parts[name] = self._part(name, tables[name], meshes, DEFAULT)
-        approximations = tuple(self._approximations(parts))
+        approximations = tuple(approximations_of(self.top, parts, meshes.axis))
         finish = Fields.of(top.values.get("finish", {}), top.at("[finish]"), ("reduce", "update"))
         reduce = self._order(finish, "reduce", parts)
         along = {parts[name].of for name in reduce if parts[name].speaks(COPY)}
@@ -360,33 +360,6 @@ class _Reader:
                 )
             found[tensor] = _relation(stated.get(tensor, stated.get("default")), outer.at(tensor), mesh)
         return found
-
-    def _approximations(self, parts: dict[str, Part]) -> Iterator[Approximation]:
-        """The declared approximations; their parts get the strict form in its place."""
-        outer = self.top.at("[approximate]")
-        for name, value in outer.table(self.top.values.get("approximate", {}), "a table of approximations").items():
-            place = outer.at(outer.name(name, "a name"))
-            fields = Fields.of(value, place, ("kind", "part", "nodes", "over"), ("kind", "part", "nodes"))
-            kind, part = fields.at("kind").name(fields.get("kind")), fields.at("part").name(fields.get("part"))
-            nodes, over = _names(fields, "nodes"), _names(fields, "over")
-            if kind not in KINDS:
-                raise fields.at("kind").wrong(shown(kind), f"one of {', '.join(KINDS)}")
-            if part not in parts:
-                raise fields.at("part").wrong(shown(part), "a part", code="unknown-part", hint=nearest(part, parts))
-            axes = parts[part].job.mesh.axes
-            if (kind == "local-statistic") != bool(over) or not set(over) <= axes.keys() or not nodes:
-                needed = f"nodes, and for a local-statistic axes of {', '.join(axes)}"
-                raise place.wrong(f"nodes {', '.join(nodes)} over {', '.join(over)}", needed, code="approximate")
-            if parts[part].smaller is not None or parts[part].carried:
-                found = "a smaller last microbatch" if parts[part].smaller is not None else "state that is carried on"
-                needed = "microbatches of one size that know nothing of each other, where something is approximate"
-                raise place.wrong(found, needed, code="approximate")
-            try:
-                parts[part] = replace(parts[part], job=strict_job(parts[part].job, kind, nodes, over))
-            except NotThat as problem:
-                raise fields.at("nodes").wrong(str(problem), f"a {kind}", code="approximate") from None
-            where = f" of the rows of a rank along {' and '.join(over)}" if over else ""
-            yield Approximation(name, part, f"{kind} ({', '.join(nodes)}){where}")
 
     # ------------------------------------------------------------------------------------------ model
     def _pieces(self, model: Fields, parts: Mapping[str, Part]) -> Iterator[Piece]:
