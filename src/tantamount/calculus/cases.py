@@ -109,7 +109,7 @@ def _holds(store: Store, x: Polynomial, box: dict[int, tuple[int, int]], claim: 
     """True if something is there to be told apart or rounded, and the claim holds in every case.
 
     Cases are put in for atoms by their numbers, so x must not have an atom under two of them: one that was joined with
-    another since would keep its number inside x, its case would change nothing, and it would be taken again and again."""
+    another since would keep its number inside x, its case would change nothing and be taken again and again."""
     x = refresh(store, x)
     if not any(_decides(store, f) for f in factors_of(x)):
         return False
