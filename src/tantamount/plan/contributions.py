@@ -182,7 +182,7 @@ def _sources(job: Job, gradients: Collection[str], position: int) -> set[str]:
 
 
 def _own(graph: Graph, node: Node | None, count: int) -> _Own | None:
-    """What a node is a part of, if it is one of ``count`` equal parts."""
+    """The part that a node is of another one, if that has ``count`` equal parts of which it is one."""
     if node is None or node.op != "call" or not node.args or not isinstance(node.args[0], Ref):
         return None
     source = graph.by_name[node.args[0].name]

@@ -69,7 +69,8 @@ def _seen_otherwise(graph: Graph, node: Node, least: int) -> tuple[Node, ...]:
         return ()
     seen = (*whole.shape[:dim], count, length, *whole.shape[dim + 1 :])
     at = [k if k < dim else k + 1 for k in range(rank)]  # of the dimensions in what is seen; ``dim`` is the pieces'
-    order = [p for k in range(rank) for p in ((dim, at[k]) if k == along else (at[k],))]
+    order = list(at)
+    order.insert(along, dim)
 
     def call(name: str, target: str, shape: tuple[int, ...], x: str, argument: tuple[Argument, ...]) -> Node:
         type_ = TensorType(shape, whole.dtype)
