@@ -117,9 +117,9 @@ class Part:
     Of a part of kind ``PASS``: ``before`` are the streams that it exchanges with the piece before it (input, gradient
     of it), ``after`` those with the piece after it (output, gradient of it); ``parameters`` maps every parameter to the
     output that is its gradient; ``data`` are inputs that the data loader gives, ``results`` outputs that are wanted
-    (the loss). ``frozen`` are parameters without gradients, ``symbols`` numbers of the plan. ``carried`` maps state
-    that a piece keeps from one microbatch to the next to the output that replaces it; ``steps`` are the jobs of one
-    microbatch that ask for these.
+    (the loss). ``frozen`` are parameters without gradients, ``symbols`` numbers of the plan; ``names`` are those of
+    parameters in the whole model, the piece's number left open. ``carried`` maps state that a piece keeps from one
+    microbatch to the next to the output that replaces it; ``steps`` are the jobs of one microbatch that ask for these.
 
     Of the other kinds: ``takes`` maps inputs to tensors of the piece (parameters, gradients, state, what parts that run
     earlier give) or of the plan (symbols, what parts that run once give); ``sums`` maps inputs to tensors of which
@@ -156,6 +156,7 @@ class Part:
     divided: Job | None = None
     symbols: tuple[str, ...] = ()
     carried: Mapping[str, str] = field(default_factory=dict[str, str])
+    names: Mapping[str, str] = field(default_factory=dict[str, str])
     steps: tuple[Job, ...] = ()
     kept: str = ""
     claims: Mapping[str, Job] = field(default_factory=dict[str, Job])

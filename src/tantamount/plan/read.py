@@ -20,6 +20,7 @@ from tantamount.ir.mesh import Mesh
 from tantamount.limits import Limits, limits_from_environment
 from tantamount.plan.actions import Schedule
 from tantamount.plan.families import Family, Rows
+from tantamount.plan.names import TEMPLATE, unnamed
 from tantamount.plan.parts import COPY, DEFAULT, TIED, Part, Piece, Plan, Runs, Stream
 from tantamount.plan.read_approximate import approximations_of
 from tantamount.plan.read_mesh import Meshes, read_meshes
@@ -33,7 +34,7 @@ _TOP = (
 )  # fmt: skip
 _OF_ALL = ("kind", "spec", "impl", "inputs", "outputs")
 _OF_KIND = {
-    Runs.PASS: ("before", "after", "parameters", "frozen", "data", "results", "layout", "carried", "symbols"),
+    Runs.PASS: ("before", "after", "parameters", "frozen", "data", "results", "layout", "carried", "symbols", "names"),
     Runs.PIECE: ("of", "takes", "gives", "updates", "state", "layout"),
     Runs.ONCE: ("takes", "sums", "gives"),
     Runs.TIED: ("of", "takes", "sums", "gives", "updates", "state", "layout"),
@@ -191,6 +192,8 @@ class _Reader:
             _known(parameters.values(), outputs, fields.at("parameters"))
             frozen, data, results = (_names(fields, key) for key in ("frozen", "data", "results"))
             symbols = _names(fields, "symbols")
+            templates = mapping("names", (*parameters, *frozen))
+            _check_names(templates, (*parameters, *frozen), fields.at("names"))
             _known(frozen + data + symbols, inputs, place)
             _known(results, outputs, place)
             carried = mapping("carried", inputs)
@@ -205,7 +208,8 @@ class _Reader:
             return Part(
                 name, runs, _of_others(job, data), before=self._streams(fields, "before", inputs, outputs),
                 after=self._streams(fields, "after", outputs, inputs), parameters=parameters, frozen=frozen, data=data,
-                results=results, layout=layout, symbols=symbols, carried=carried, **_classes(family),
+                results=results, layout=layout, symbols=symbols, carried=carried, names=templates,
+                **_classes(family),
             )  # fmt: skip
         members = self._members(fields, inputs) if runs is Runs.TIED else {}
         family = None if family is None else family.of_others(frozenset(inputs))
@@ -474,6 +478,17 @@ def _listed(value: object, place: Place) -> list[str]:
 def _names(fields: Fields, key: str) -> tuple[str, ...]:
     place = fields.at(key)
     return tuple(place.name(item) for item in place.list(fields.values.get(key, []), "a list of names"))
+
+
+def _check_names(names: Mapping[str, str], parameters: Sequence[str], place: Place) -> None:
+    """All parameters of a part have names in the whole model, or none has."""
+    for parameter, template in names.items():
+        if not TEMPLATE.fullmatch(template):
+            needed = "a name with at most one {i} or {i+N}, the number of the piece and what is added to it"
+            raise place.at(parameter).wrong(shown(template), needed, code="parameter-names")
+    missing = unnamed(names, parameters)
+    if missing:
+        raise place.wrong(f"nothing for {', '.join(missing)}", "names of all parameters", code="parameter-names")
 
 
 def _of_others(job: Job, data: Sequence[str]) -> Job:

@@ -93,7 +93,9 @@ def read_meshes(top: Fields) -> Meshes:
             found = DEFAULT if name == DEFAULT else f"an axis or group {axis if axis in {*more, *spans} else pipeline}"
             raise own.place.wrong(found, "a name that nothing else has", code="axis")
         layouts[name] = Mesh(more, spans)
-        own.place.limits.check("ranks", count * layouts[name].world_size, own.place.text, "ranks of a stage times microbatches")
+        own.place.limits.check(
+            "ranks", count * layouts[name].world_size, own.place.text, "ranks of a stage times microbatches"
+        )
     messages = {(found.source, found.target): found for found in _messages(fields, layouts)}
     symbols: tuple[str, str] | None = None
     if {"rows", "batch", "last"} & data.values.keys():
