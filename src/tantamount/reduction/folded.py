@@ -67,7 +67,7 @@ def _seen_otherwise(graph: Graph, node: Node, least: int) -> tuple[Node, ...]:
     dim, along, count = dim % rank, along % rank, len(pieces)
     if whole.shape[dim] != length * count:
         return ()
-    seen = (*whole.shape[:dim], count, length, *whole.shape[dim + 1 :])
+    seen: tuple[int, ...] = (*whole.shape[:dim], count, length, *whole.shape[dim + 1 :])
     at = [k if k < dim else k + 1 for k in range(rank)]  # of the dimensions in what is seen; ``dim`` is the pieces'
     order = list(at)
     order.insert(along, dim)
