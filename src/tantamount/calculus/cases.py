@@ -25,7 +25,7 @@ from tantamount.calculus.monotone import argument_of, members_of, root_of, with_
 from tantamount.calculus.naming import bound_variables
 from tantamount.calculus.polynomials import add, constant, iota, multiply, polynomial, scale
 from tantamount.calculus.products import is_integer, monomial
-from tantamount.calculus.rebuild import Rebuild
+from tantamount.calculus.rebuild import Rebuild, refresh
 from tantamount.calculus.terms import ONE, ZERO, Factor, Monomial, Polynomial, Ranges, Term, factors_of
 from tantamount.errors import Unsupported
 from tantamount.ops.functions import MODULI
@@ -106,7 +106,11 @@ def _known(box: Ranges) -> dict[int, tuple[int, int]]:
 
 
 def _holds(store: Store, x: Polynomial, box: dict[int, tuple[int, int]], claim: _Claim) -> bool:
-    """True if something is there to be told apart or rounded, and the claim holds in every case."""
+    """True if something is there to be told apart or rounded, and the claim holds in every case.
+
+    Cases are put in for atoms by their numbers, so x must not have an atom under two of them: one that was joined with
+    another since would keep its number inside x, its case would change nothing and be taken again and again."""
+    x = refresh(store, x)
     if not any(_decides(store, f) for f in factors_of(x)):
         return False
     if store.effort.exceeds("case_terms", len(x)) or store.effort.exceeds("case_work", _work(store, x)):
@@ -254,7 +258,8 @@ class _Search:
                 own = tuple(c._replace(value=with_sign_of(store, replacing.polynomial(c.value))) for c in own)
             for one in case.conditions:
                 now = self._solved(one, now)
-            done = settled | {factor._replace(exponent=1)} if case.value is None else settled
+            stays = case.value is None or now == x  # or it would be taken for ever
+            done = settled | {factor._replace(exponent=1)} if stays else settled
             if not self.holds(now, own, done):
                 return False
         return True

@@ -11,6 +11,7 @@ from tantamount.capture.fields import Fields, Place, is_integer, shown
 from tantamount.capture.inplace import without_overwriting
 from tantamount.capture.size_symbols import decode_domain
 from tantamount.capture.strides import check_strides
+from tantamount.capture.waits import check_waits
 from tantamount.ir.graph import Argument, Constant, Graph, Node, Output, Ref, Source
 from tantamount.ir.types import TensorType
 from tantamount.ir.validate import check_structure
@@ -69,6 +70,7 @@ def graph_of(document: object, path: str, limits: Limits) -> Graph:
             nodes.append(_node(name, op, fields, constants, sources))
     graph = Graph(tuple(nodes), _outputs(top, returned), constants, _rank(top), _origin(top), path, sizes=place.domain)
     check_structure(graph)
+    check_waits(graph)
     graph = without_overwriting(graph)
     check_strides(graph)
     return graph

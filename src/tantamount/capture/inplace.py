@@ -25,7 +25,7 @@ from tantamount.ir.types import Shape, TensorType
 from tantamount.ir.validate import node_place
 from tantamount.sizes.symbolic import alike, is_size
 
-__all__ = ["overwritten_input", "without_overwriting"]
+__all__ = ["is_in_place", "is_view", "overwritten", "overwritten_input", "shares_memory", "without_overwriting"]
 
 # Operators whose result shares, or may share, the memory of an operand.
 _VIEW_NAMES = """
@@ -85,6 +85,16 @@ def overwritten_input(graph: Graph) -> str | None:
     return None
 
 
+def shares_memory(target: str) -> bool:
+    """True if the result of an operator shares, or may share, the memory of its first operand."""
+    return _base(target) in _VIEWS
+
+
+def is_view(target: str) -> bool:
+    """True if the result of an operator is a view of its first operand, whatever the strides are."""
+    return target in _CERTAIN
+
+
 def is_in_place(target: str) -> bool:
     """Does the operator overwrite an operand?"""
     base = _base(target)
@@ -97,7 +107,7 @@ def _refs(argument: Argument) -> list[str]:
     return [name for item in argument for name in _refs(item)] if isinstance(argument, tuple) else []
 
 
-def _overwritten(node: Node) -> list[str]:
+def overwritten(node: Node) -> list[str]:
     """The nodes whose memory an in-place operator writes: its first operand; every list of a fused or for-each one."""
     if _base(node.target).startswith(("_foreach", "_fused")) or not node.args:
         return list(references(node))
@@ -296,7 +306,7 @@ class _Memory:
     def _write(self, node: Node) -> None:
         """The node is the new value of what it overwrites. Where that is not one tensor of the same shape, nobody may
         read it afterwards."""
-        targets = _overwritten(node)
+        targets = overwritten(node)
         plain = len(targets) == 1 and bool(node.args) and isinstance(node.args[0], Ref)
         plain = plain and _base(node.target) not in _RESHAPED and self._fits(node, targets[0])
         for name in targets:

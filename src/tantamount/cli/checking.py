@@ -18,9 +18,9 @@ from tantamount.verdict import LimitHit, Report, Statistics, Verdict
 if TYPE_CHECKING:
     from tantamount.work.pool import Lost
 
-__all__ = ["Options", "check", "check_all", "load"]
+__all__ = ["GRACE", "Options", "allow", "check", "check_all", "load"]
 
-_GRACE = 5.0  # seconds that a process may take to stop by itself when its time is over
+GRACE = 5.0  # seconds that a process may take to stop by itself when its time is over
 _HEADROOM = 256 * 2**20  # bytes mapped but not held, for the report of a process that has used its memory up
 
 
@@ -127,7 +127,7 @@ def check_all(
             workers or (pool.cores() if ray is None else None),
             watch=watch,
             tells=options.limited,
-            seconds=None if options.timeout is None else options.timeout + _GRACE,
+            seconds=None if options.timeout is None else options.timeout + GRACE,
             preload=("tantamount.cli.preloaded",),
         )
         for path, outcome in zip(paths, outcomes, strict=True):
@@ -139,13 +139,13 @@ def _work(path: Path, tell: Callable[[Report], None] | None = None, *, options: 
     try:
         load(options.operators)
         if options.memory is not None:
-            _allow(options.memory)
+            allow(options.memory)
     except Exception as problem:
         return failure(str(path), problem, f"while loading operators for {path}")
     return check(path, options, tell=tell)
 
 
-def _allow(megabytes: int) -> None:
+def allow(megabytes: int) -> None:
     """Let this process have no more than that: what it asks for beyond it is refused, instead of taken from others."""
     try:
         import resource

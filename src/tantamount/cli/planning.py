@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -104,32 +104,27 @@ def verify(
         raise UserError("command-line", place="--html", found=f"{len(plans)} plans", needed="one")
     check_engine(engine)
     reports: list[PlanReport] = []
+    more: dict[str, Any] = {
+        "model": model, "data": data, "finish": finish, "accept": accept, "effort": effort, "engine": engine,
+    }  # fmt: skip
+    apart = workers is not None or ray is not None
+    page = ""
     for path in plans:
         with terminal.progress(str(path)) as told:
-            apart: PartsApart | None = None
-            if workers is not None or ray is not None:
-                apart = PartsApart(workers, ray, effort, timeout, memory, told, engine)
-            reports.append(
-                verify_plan(
-                    path,
-                    model=model,
-                    data=data,
-                    finish=finish,
-                    accept=accept,
-                    effort=effort,
-                    timeout=timeout,
-                    memory=memory,
-                    told=told,
-                    together=apart,
-                    engine=engine,
-                )
-            )
+            if (timeout is not None or memory is not None) and not apart:
+                from tantamount.cli.limited_plan import verify_limited
+
+                report, page = verify_limited(path, timeout, memory, more, page=html is not None)
+            else:
+                together = PartsApart(workers, ray, effort, timeout, memory, told, engine) if apart else None
+                report = verify_plan(path, timeout=timeout, memory=memory, told=told, together=together, **more)
+        reports.append(report)
         if json is None or str(json) != "-":
-            terminal.out(printable_rows(reports[-1].text(verbose=verbose)) + "\n")
+            terminal.out(printable_rows(report.text(verbose=verbose)) + "\n")
     if html is not None:
         from tantamount.plan.page import plan_page
 
-        write_file(html, plan_page(reports[0]))
+        write_file(html, page or plan_page(reports[0]))
     if json is not None:
         text = "".join(dumps(report.document()) + "\n" for report in reports)
         if str(json) == "-":

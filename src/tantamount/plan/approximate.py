@@ -8,6 +8,8 @@ that what is proved differs from what runs by that change and nothing else; a no
   axes ``over``: a reduction follows it. The statistics of a batch normalisation, how many tokens went to an expert.
 - ``restricted-choice``: the node is a mask of zeros and ones, made by comparisons; strictly, it is one everywhere.
   Routing among the experts of a few nodes.
+- ``truncated-gradient``, ``stale-gradient``: the node is a rank's own part of what it contributes to a gradient; what
+  other ranks contribute is left out, or is that of an earlier run (:mod:`tantamount.plan.contributions`).
 """
 
 from __future__ import annotations
@@ -18,17 +20,15 @@ from dataclasses import replace
 from tantamount.ir.graph import Graph, Node, Ref
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
+from tantamount.plan.contributions import KINDS as GRADIENTS
+from tantamount.plan.contributions import NotThat
 
-__all__ = ["KINDS", "NotThat", "strict_job"]
+__all__ = ["GRADIENTS", "KINDS", "NotThat", "strict_job"]
 
-KINDS = ("local-statistic", "restricted-choice")
+KINDS = ("local-statistic", "restricted-choice", *GRADIENTS)
 _MEANS = {"aten.mean.dim": "avg", "aten.mean.default": "avg", "aten.sum.dim_IntList": "sum", "aten.sum.default": "sum"}
 _COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne", "logical_and", "logical_or", "bitwise_and", "bitwise_or")
 _AS_IT_IS = ("aten._to_copy.default", "prims.convert_element_type.default", "aten.to.dtype")
-
-
-class NotThat(Exception):
-    """A declared node is not of its kind; the message is a noun phrase: what it is."""
 
 
 def strict_job(job: Job, kind: str, nodes: Sequence[str], over: Sequence[str]) -> Job:
@@ -96,7 +96,7 @@ def _marks(nodes: Mapping[str, Node], node: Node | None) -> bool:
     while node is not None:
         if node.target in ("aten.eq.Tensor", "aten.eq.Scalar"):
             compared = True
-        elif node.target == "operator.getitem":
+        elif node.target == "getitem":
             source = _first(nodes, node)
             return compared and node.args[1] == 1 and source is not None and source.target == "aten.topk.default"
         elif node.target not in (*_AS_IT_IS, "aten.unsqueeze.default", "aten.view.default", "aten.detach.default"):

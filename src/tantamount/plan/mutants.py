@@ -121,13 +121,14 @@ def _missing(graph: Graph, node: Node, part: Part, random_: random.Random) -> An
 
 
 def _superfluous(graph: Graph, node: Node, part: Part, random_: random.Random) -> Any:
-    del graph, random_
+    del random_
     if not _reduction(node) or node.args[1] != "sum" or not _long(part, node.args[2]):
         return None
     first, wait = replace(node, name=f"{node.name}.first"), f"{node.name}.wait"
     waited = Node(wait, "call", "_c10d_functional.wait_tensor.default", (Ref(first.name),), type=node.type)
-    again = replace(node, args=(Ref(wait), *node.args[1:]))
-    return f"{node.name} is done twice", {node.name: (first, waited, again)}
+    asynchronous = any(one.target == waited.target for one in graph.nodes)
+    again = replace(node, args=(Ref(wait if asynchronous else first.name), *node.args[1:]))
+    return f"{node.name} is done twice", {node.name: (first, *([waited] if asynchronous else []), again)}
 
 
 def _primitive(graph: Graph, node: Node, part: Part, random_: random.Random) -> Any:

@@ -117,9 +117,9 @@ class Part:
     Of a part of kind ``PASS``: ``before`` are the streams that it exchanges with the piece before it (input, gradient
     of it), ``after`` those with the piece after it (output, gradient of it); ``parameters`` maps every parameter to the
     output that is its gradient; ``data`` are inputs that the data loader gives, ``results`` outputs that are wanted
-    (the loss). ``frozen`` are parameters without gradients, ``symbols`` numbers of the plan. ``carried`` maps state
-    that a piece keeps from one microbatch to the next to the output that replaces it; ``steps`` are the jobs of one
-    microbatch that ask for these.
+    (the loss). ``frozen`` are parameters without gradients, ``symbols`` numbers of the plan; ``names`` are those of
+    parameters in the whole model, the piece's number left open. ``carried`` maps state that a piece keeps from one
+    microbatch to the next to the output that replaces it; ``steps`` are the jobs of one microbatch that ask for these.
 
     Of the other kinds: ``takes`` maps inputs to tensors of the piece (parameters, gradients, state, what parts that run
     earlier give) or of the plan (symbols, what parts that run once give); ``sums`` maps inputs to tensors of which
@@ -131,6 +131,7 @@ class Part:
 
     ``family``, if its programs have size symbols, gives its job for other numbers of rows. Where the last microbatch is
     ``smaller``, that is its job, ``job`` that of the others, and ``divided`` says that rows may be worked on apart.
+    ``claims`` are jobs, by name, that must hold for the declared approximations to be what they say.
     ``kept`` is the axis whose placements mean something even where it has one rank: there are more of other classes."""
 
     name: str
@@ -155,17 +156,21 @@ class Part:
     divided: Job | None = None
     symbols: tuple[str, ...] = ()
     carried: Mapping[str, str] = field(default_factory=dict[str, str])
+    names: Mapping[str, str] = field(default_factory=dict[str, str])
     steps: tuple[Job, ...] = ()
     kept: str = ""
+    claims: Mapping[str, Job] = field(default_factory=dict[str, Job])
 
     def classes(self) -> Iterator[Part]:
         """The part and, under names of their own, its other jobs: all are to be proved."""
         yield self
         names = ("carried", "carried by the last microbatch")
         more = zip(names, self.steps, strict=False)
-        for what, job in (("last microbatch", self.smaller), ("rows apart", self.divided), *more):
+        others = (("last microbatch", self.smaller), ("rows apart", self.divided), *more, *self.claims.items())
+        for what, job in others:
             if job is not None:
-                yield replace(self, name=f"{self.name}, {what}", job=job, smaller=None, divided=None, steps=())
+                name = f"{self.name}, {what}"
+                yield replace(self, name=name, job=job, smaller=None, divided=None, steps=(), claims={})
 
     def input(self, tensor: str) -> Held:
         """The layout that the ranks hold an input in."""

@@ -19,9 +19,10 @@ from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
 from tantamount.limits import Limits, limits_from_environment
 from tantamount.plan.actions import Schedule
-from tantamount.plan.approximate import KINDS, NotThat, strict_job
 from tantamount.plan.families import Family, Rows
-from tantamount.plan.parts import COPY, DEFAULT, TIED, Approximation, Part, Piece, Plan, Runs, Stream
+from tantamount.plan.names import TEMPLATE, unnamed
+from tantamount.plan.parts import COPY, DEFAULT, TIED, Part, Piece, Plan, Runs, Stream
+from tantamount.plan.read_approximate import approximations_of
 from tantamount.plan.read_mesh import Meshes, read_meshes
 from tantamount.plan.read_schedule import read_schedule
 
@@ -33,7 +34,7 @@ _TOP = (
 )  # fmt: skip
 _OF_ALL = ("kind", "spec", "impl", "inputs", "outputs")
 _OF_KIND = {
-    Runs.PASS: ("before", "after", "parameters", "frozen", "data", "results", "layout", "carried", "symbols"),
+    Runs.PASS: ("before", "after", "parameters", "frozen", "data", "results", "layout", "carried", "symbols", "names"),
     Runs.PIECE: ("of", "takes", "gives", "updates", "state", "layout"),
     Runs.ONCE: ("takes", "sums", "gives"),
     Runs.TIED: ("of", "takes", "sums", "gives", "updates", "state", "layout"),
@@ -111,7 +112,7 @@ class _Reader:
         meshes = replace(meshes, world=0 if even else sum(map(max, ranks)))
         for name in whole:  # of how many ranks the stages have, too
             parts[name] = self._part(name, tables[name], meshes, DEFAULT)
-        approximations = tuple(self._approximations(parts))
+        approximations = tuple(approximations_of(self.top, parts, meshes.axis))
         finish = Fields.of(top.values.get("finish", {}), top.at("[finish]"), ("reduce", "update"))
         reduce = self._order(finish, "reduce", parts)
         along = {parts[name].of for name in reduce if parts[name].speaks(COPY)}
@@ -191,6 +192,8 @@ class _Reader:
             _known(parameters.values(), outputs, fields.at("parameters"))
             frozen, data, results = (_names(fields, key) for key in ("frozen", "data", "results"))
             symbols = _names(fields, "symbols")
+            templates = mapping("names", (*parameters, *frozen))
+            _check_names(templates, (*parameters, *frozen), fields.at("names"))
             _known(frozen + data + symbols, inputs, place)
             _known(results, outputs, place)
             carried = mapping("carried", inputs)
@@ -205,7 +208,8 @@ class _Reader:
             return Part(
                 name, runs, _of_others(job, data), before=self._streams(fields, "before", inputs, outputs),
                 after=self._streams(fields, "after", outputs, inputs), parameters=parameters, frozen=frozen, data=data,
-                results=results, layout=layout, symbols=symbols, carried=carried, **_classes(family),
+                results=results, layout=layout, symbols=symbols, carried=carried, names=templates,
+                **_classes(family),
             )  # fmt: skip
         members = self._members(fields, inputs) if runs is Runs.TIED else {}
         family = None if family is None else family.of_others(frozenset(inputs))
@@ -361,33 +365,6 @@ class _Reader:
             found[tensor] = _relation(stated.get(tensor, stated.get("default")), outer.at(tensor), mesh)
         return found
 
-    def _approximations(self, parts: dict[str, Part]) -> Iterator[Approximation]:
-        """The declared approximations; their parts get the strict form in its place."""
-        outer = self.top.at("[approximate]")
-        for name, value in outer.table(self.top.values.get("approximate", {}), "a table of approximations").items():
-            place = outer.at(outer.name(name, "a name"))
-            fields = Fields.of(value, place, ("kind", "part", "nodes", "over"), ("kind", "part", "nodes"))
-            kind, part = fields.at("kind").name(fields.get("kind")), fields.at("part").name(fields.get("part"))
-            nodes, over = _names(fields, "nodes"), _names(fields, "over")
-            if kind not in KINDS:
-                raise fields.at("kind").wrong(shown(kind), f"one of {', '.join(KINDS)}")
-            if part not in parts:
-                raise fields.at("part").wrong(shown(part), "a part", code="unknown-part", hint=nearest(part, parts))
-            axes = parts[part].job.mesh.axes
-            if (kind == "local-statistic") != bool(over) or not set(over) <= axes.keys() or not nodes:
-                needed = f"nodes, and for a local-statistic axes of {', '.join(axes)}"
-                raise place.wrong(f"nodes {', '.join(nodes)} over {', '.join(over)}", needed, code="approximate")
-            if parts[part].smaller is not None or parts[part].carried:
-                found = "a smaller last microbatch" if parts[part].smaller is not None else "state that is carried on"
-                needed = "microbatches of one size that know nothing of each other, where something is approximate"
-                raise place.wrong(found, needed, code="approximate")
-            try:
-                parts[part] = replace(parts[part], job=strict_job(parts[part].job, kind, nodes, over))
-            except NotThat as problem:
-                raise fields.at("nodes").wrong(str(problem), f"a {kind}", code="approximate") from None
-            where = f" of the rows of a rank along {' and '.join(over)}" if over else ""
-            yield Approximation(name, part, f"{kind} ({', '.join(nodes)}){where}")
-
     # ------------------------------------------------------------------------------------------ model
     def _pieces(self, model: Fields, parts: Mapping[str, Part]) -> Iterator[Piece]:
         place = model.at("pieces")
@@ -501,6 +478,17 @@ def _listed(value: object, place: Place) -> list[str]:
 def _names(fields: Fields, key: str) -> tuple[str, ...]:
     place = fields.at(key)
     return tuple(place.name(item) for item in place.list(fields.values.get(key, []), "a list of names"))
+
+
+def _check_names(names: Mapping[str, str], parameters: Sequence[str], place: Place) -> None:
+    """All parameters of a part have names in the whole model, or none has."""
+    for parameter, template in names.items():
+        if not TEMPLATE.fullmatch(template):
+            needed = "a name with at most one {i} or {i+N}, the number of the piece and what is added to it"
+            raise place.at(parameter).wrong(shown(template), needed, code="parameter-names")
+    missing = unnamed(names, parameters)
+    if missing:
+        raise place.wrong(f"nothing for {', '.join(missing)}", "names of all parameters", code="parameter-names")
 
 
 def _of_others(job: Job, data: Sequence[str]) -> Job:

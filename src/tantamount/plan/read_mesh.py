@@ -82,8 +82,9 @@ def read_meshes(top: Fields) -> Meshes:
     axis = data.at("axis").name(data.values.get("axis", "microbatch"))
     if axis in axes or axis in groups:
         raise data.at("axis").wrong(shown(axis), "a name that no axis or group of the mesh has", code="axis")
-    data.place.limits.check("ranks", count * prod(axes.values()), data.place.text, "ranks times microbatches")
     layouts = {DEFAULT: Mesh({name: size for name, size in axes.items() if name != pipeline}, groups)}
+    ranks = count * layouts[DEFAULT].world_size  # of the largest job of a part: that of a pass
+    data.place.limits.check("ranks", ranks, data.place.text, "ranks of a stage times microbatches")
     outer = fields.at("layouts")
     for name, value in outer.table(fields.values.get("layouts", {}), "a table of layouts").items():
         own = Fields.of(value, outer.at(outer.name(name, "a layout's name")), ("axes", "groups"), ("axes",))
@@ -92,7 +93,9 @@ def read_meshes(top: Fields) -> Meshes:
             found = DEFAULT if name == DEFAULT else f"an axis or group {axis if axis in {*more, *spans} else pipeline}"
             raise own.place.wrong(found, "a name that nothing else has", code="axis")
         layouts[name] = Mesh(more, spans)
-        own.place.limits.check("ranks", count * layouts[name].world_size, own.place.text, "ranks times microbatches")
+        own.place.limits.check(
+            "ranks", count * layouts[name].world_size, own.place.text, "ranks of a stage times microbatches"
+        )
     messages = {(found.source, found.target): found for found in _messages(fields, layouts)}
     symbols: tuple[str, str] | None = None
     if {"rows", "batch", "last"} & data.values.keys():

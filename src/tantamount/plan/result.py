@@ -42,7 +42,8 @@ class PlanReport:
     comes after it; ``ownership`` and ``schedule`` are sentences about pieces that do not have exactly one stage, and
     about the schedule. ``holds`` are sentences about other plans that are right as well, if this one is proved.
     ``approximations`` are those that the verdict is up to, ``accepted`` the names of those that are allowed.
-    ``seconds`` is CPU time by phase; ``subject`` the plan, where it was a ``plan/1`` file."""
+    ``names`` are those of parameters, with the stage that has them. ``seconds`` is CPU time by phase; ``subject`` the
+    plan, where it was a ``plan/1`` file."""
 
     plan: str
     name: str
@@ -64,6 +65,7 @@ class PlanReport:
     approximations: tuple[Approximation, ...] = ()
     accepted: tuple[str, ...] = ()
     stage_ranks: tuple[int, ...] = ()  # of every device, where they are not as many as the mesh says
+    names: tuple[tuple[int, str], ...] = ()
     subject: Plan | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -117,6 +119,7 @@ class PlanReport:
                 for joint in self.joints
             ],
             "ownership": list(self.ownership),
+            **({"parameters": [{"stage": stage, "name": name} for stage, name in self.names]} if self.names else {}),
             "schedule": {"name": self.schedule_name, "problems": list(self.schedule)},
             "assumptions": [{"name": a.name, "text": a.text} for a in self.assumptions],
             "notes": list(self.notes),
@@ -212,6 +215,8 @@ def _lines(report: PlanReport, verbose: bool) -> list[str]:
         rows += [f"    {problem}" for problem in shown]
         if len(shown) < len(problems):
             rows.append(f"    and {len(problems) - len(shown)} more")
+        if what == "stages" and verbose:
+            rows += _of_stages(report)
     if report.approximations and report.verdict is Verdict.PROVED:
         rows += ["", "  up to approximations that are declared"]
         for one in report.approximations:
@@ -226,6 +231,14 @@ def _lines(report: PlanReport, verbose: bool) -> list[str]:
     seconds = ", ".join(f"{phase} {took:.2f}" for phase, took in report.seconds.items())
     rows += ["", f"  {sum(report.seconds.values()):.1f} CPU s ({seconds}), {report.megabytes:.0f} MB"]
     return rows
+
+
+def _of_stages(report: PlanReport) -> list[str]:
+    """Lines that say which parameters are on which stage."""
+    own: dict[int, list[str]] = {}
+    for stage, name in report.names:
+        own.setdefault(stage, []).append(name)
+    return [f"    stage {stage}: {', '.join(names)}" for stage, names in own.items()]
 
 
 def _why(part: PartReport, verbose: bool) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tantamount.plan.names import names_of_stages
 from tantamount.plan.parts import DEFAULT, Piece, Plan, Runs
 from tantamount.plan.wiring import joints_of
 
@@ -19,9 +20,13 @@ def _lines(plan: Plan) -> Iterator[str]:
     mesh = " x ".join(f"{axis} {size}" for axis, size in plan.mesh.axes.items()) or "one rank"
     yield f"{plan.name}   {plan.world} ranks ({mesh}), {plan.microbatches} microbatches, {plan.schedule_name}"
     yield ""
+    names = [*names_of_stages(plan)]
     for stage, pieces in enumerate(plan.stages):
         device = plan.schedule.owners[stage] if stage < len(plan.schedule.owners) else "?"
         yield f"  stage {stage} on device {device}: {', '.join(runs_of(pieces))}"
+        own = [name for at, name in names if at == stage]
+        if own:
+            yield f"    parameters {', '.join(own)}"
     yield ""
     for part in plan.parts.values():
         sizes = f"{len(part.job.specification.nodes)} nodes, {len(part.job.implementation[0].nodes)} on a rank"

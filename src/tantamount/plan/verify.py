@@ -17,6 +17,7 @@ from tantamount.plan.actions import Chain, Kind, Schedule
 from tantamount.plan.check import check_schedule
 from tantamount.plan.counts import said_of_counts
 from tantamount.plan.joints import Joint
+from tantamount.plan.names import names_of_stages, wrong_names
 from tantamount.plan.parts import COPY, Part, Piece, Plan, Runs
 from tantamount.plan.result import PartReport, PlanReport
 from tantamount.plan.wiring import joints_of
@@ -40,7 +41,7 @@ def verify(
     ``told(part, done, total)`` hears of every part before it is looked at; ``accept`` are names of approximations.
     ``together``, if there is one, is asked for all parts at once instead, and may look at several at a time."""
     clock = Clock()
-    ownership = tuple(_ownership(plan))
+    ownership = (*_ownership(plan), *wrong_names(plan))
     schedule = tuple(_schedule(plan))
     clock.lap("schedule")
     joints = _joints(plan)
@@ -63,6 +64,7 @@ def verify(
         joints=joints, ownership=ownership, schedule=schedule, assumptions=_assumptions(plan, parts),
         notes=tuple(_notes(plan)), holds=said_of_counts(plan) if verdict is Verdict.PROVED else (),
         stage_ranks=tuple(map(max, plan.ranks)) if plan.uneven else (),
+        names=tuple(names_of_stages(plan)),
         approximations=plan.approximations, accepted=tuple(accept), subject=plan, seconds=clock.seconds,
         megabytes=peak_memory_bytes() / (1 << 20),
     )  # fmt: skip

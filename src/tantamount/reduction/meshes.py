@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from tantamount.effort import Effort
 from tantamount.errors import Unsupported, UserError
 from tantamount.ir.job import Job
 from tantamount.ops.check import check_graph
 from tantamount.ops.classes import RankClass
+from tantamount.reduction.folded import folded
 from tantamount.reduction.reduce import NotReduced, sketch
 from tantamount.reduction.relations import check_relations
 
@@ -25,11 +25,13 @@ def long_axes(classes: Sequence[RankClass]) -> list[str]:
 
 def shortened(job: Job, axes: Sequence[str], effort: Effort, ranks: int = 2) -> Job:
     """The job with those of ``axes`` that are longer than :data:`LONG` made ``ranks`` long: all at once, or else one
-    after the other, those that can be. Types and relations fit; that it computes something alike is not checked."""
-    small = job
+    after the other, those that can be. Types and relations fit; that it computes something alike is not checked.
+
+    What programs do with one piece for every rank is seen as a view and a permutation first."""
+    small = folded(job, LONG)
     for axis in (axes, *([axis] for axis in axes)):
         try:
-            shorter = replace(sketch(small, axis, effort, ranks), outputs=job.outputs)
+            shorter = sketch(small, axis, effort, ranks, outputs=True)
         except NotReduced:
             continue
         if axis is axes and any(shorter.mesh.axes[one] > LONG for one in axes):
@@ -38,7 +40,7 @@ def shortened(job: Job, axes: Sequence[str], effort: Effort, ranks: int = 2) -> 
             small = shorter
             if axis is axes:
                 break
-    return small
+    return job if small.mesh.axes == job.mesh.axes else small
 
 
 def _is_typed(job: Job) -> bool:

@@ -64,16 +64,17 @@ class _Broken(Exception):
         self.pins = pins
 
 
-def sketch(job: Job, axes: Collection[str], effort: Effort, ranks: int = 2) -> Job:
+def sketch(job: Job, axes: Collection[str], effort: Effort, ranks: int = 2, *, outputs: bool = False) -> Job:
     """A smaller job that seems to compute something alike: so many ``ranks`` along those of ``axes`` that are longer
     than four, the sizes that this takes, and others smaller only where the job is too large to execute. Ranks at the
-    first coordinates stay; outputs are not asked for. For hints alone: constants are cut, and nothing is checked.
+    first coordinates stay; outputs are not asked for, unless ``outputs`` says that their relations are to fit as well.
+    For hints alone: constants are cut, and nothing is checked.
 
     Raises :class:`NotReduced` where there is none."""
     effort.check()
     if axes and any(relation.expression is not None or relation.equal for relation in job.inputs.values()):
         raise NotReduced("relations name single ranks")
-    bare = replace(job, outputs={})
+    bare = job if outputs else replace(job, outputs={})
     try:
         gathered = gather(bare, shrunk=axes, ranks=ranks, exact=False)
         facts = gathered.facts

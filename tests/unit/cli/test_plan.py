@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
+import pytest
 from click.testing import CliRunner
 
 from support.plans import write_plan
+from tantamount.cli import limited_plan
 from tantamount.cli.main import app
+from tantamount.errors import UserError
+from tantamount.verdict import Verdict
 
 from .conftest import CommandLine
 
@@ -100,3 +106,31 @@ def test_a_plan_that_could_not_be_verified_is_not_written(command: CommandLine, 
         assert done.exit_code == 2
         assert "error[plan-schedule]" in done.stderr
         assert not (tmp_path / "out").exists()
+
+
+class _Slow:
+    """Takes a minute to arrive in another process."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return time.sleep, (60,)
+
+
+def test_a_plan_whose_time_is_limited_is_verified_in_a_process_that_can_be_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_plan(tmp_path)
+    report, page = limited_plan.verify_limited(path, 60, 2000, {"accept": ()}, page=True)
+    assert report.verdict is Verdict.PROVED
+    assert "layer" in page
+    monkeypatch.setattr(limited_plan, "GRACE", 0.1)
+    report, page = limited_plan.verify_limited(path, 0.1, None, {"accept": _Slow()}, page=True)
+    assert (report.verdict, report.exit_code, report.parts) == (Verdict.UNKNOWN, 3, ())
+    assert "limit-timeout was hit (0.1 s), and the process had to be ended" in report.text()
+    assert "limit-timeout" in page
+    assert report.document()["verdict"] == "UNKNOWN"
+
+
+def test_a_limited_plan_that_is_wrong_is_told_as_any_other(tmp_path: Path) -> None:
+    with pytest.raises(UserError) as raised:
+        limited_plan.verify_limited(tmp_path / "none.toml", 60, None, {})
+    assert raised.value.code == "file-unreadable"

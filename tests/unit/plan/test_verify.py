@@ -16,7 +16,7 @@ from support.plans import document, verified, write_plan
 from tantamount.answers import refine, verify_plan
 from tantamount.effort import Effort
 from tantamount.errors import UserError
-from tantamount.limits import Bounds
+from tantamount.limits import Bounds, Limits
 from tantamount.plan import prove as prove_module
 from tantamount.plan.read import read_plan
 from tantamount.verdict import Verdict
@@ -445,3 +445,12 @@ def test_a_loss_scale_is_a_number_of_passes_and_updates(tmp_path: Path) -> None:
         table["part"]["last"]["inputs"]["scale"] = {"dp": 'Partial("sum")'}
 
     assert verified(write_plan(tmp_path, SCALED, cut)).verdict is not Verdict.PROVED
+
+
+def test_the_limit_of_ranks_is_about_the_largest_job_of_a_part(tmp_path: Path) -> None:
+    """8 ranks on 2 stages, 2 microbatches: the job of a pass has 8."""
+    path = write_plan(tmp_path)
+    assert read_plan(path, limits=Limits(ranks=8)).mesh.world_size == 8
+    more = write_plan(tmp_path, edit=lambda table: table["data"].update(microbatches=3))
+    with pytest.raises(UserError, match="12 ranks of a stage times microbatches"):
+        read_plan(more, limits=Limits(ranks=8))

@@ -341,6 +341,15 @@ class _Parts:
             {"data": ["labels"], "results": ["loss"], **before}, ("tp",),
         )  # fmt: skip
 
+    def _called(self, name: str) -> str:
+        """The beginning of the names of a piece's parameters: its own, or of a layer the number in the whole model."""
+        first = 0
+        for kind, count in layers_of(self.shape):
+            if kind == name:
+                return f"layers.{{i+{first}}}" if first else "layers.{i}"
+            first += count
+        return name
+
     def _pass(
         self, name: str, build: Callable[[Ranks], Step], names: Sequence[str], made: str, more: dict[str, Any],
         varies: tuple[str, ...],
@@ -356,6 +365,7 @@ class _Parts:
         placed = {"tokens": plain, "labels": plain, "before": parts, "d_extra": "Replicate()"}
         table = {
             "parameters": {w: f"d_{w}" for w in trained},
+            "names": {w: f"{self._called(name)}.{w}" for w in weights},
             **({"frozen": frozen} if (frozen := [w for w in weights if w in FROZEN]) else {}),
             "inputs": {
                 **{n: placed.get(n, hidden) for n in names},

@@ -1,0 +1,76 @@
+"""Reading the approximations that a plan declares; their parts get the strict form in the place of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tantamount.capture.fields import Fields, nearest, shown
+from tantamount.plan.approximate import GRADIENTS, KINDS, NotThat, strict_job
+from tantamount.plan.contributions import earlier_job, whole_job
+from tantamount.plan.parts import Approximation, Part, Runs
+
+__all__ = ["approximations_of"]
+
+
+def approximations_of(top: Fields, parts: dict[str, Part], virtual: str) -> Iterator[Approximation]:
+    """The declared approximations, in order; ``parts`` are changed. ``virtual`` is the axis of microbatches, which no
+    gradient is exchanged along. Raises :class:`UserError` for what is none."""
+    outer = top.at("[approximate]")
+    for name, value in outer.table(top.values.get("approximate", {}), "a table of approximations").items():
+        place = outer.at(outer.name(name, "a name"))
+        fields = Fields.of(value, place, ("kind", "part", "nodes", "over", "state"), ("kind", "part", "nodes"))
+        kind, part = fields.at("kind").name(fields.get("kind")), fields.at("part").name(fields.get("part"))
+        nodes, over = _names(fields, "nodes"), _names(fields, "over")
+        state = {key: fields.at("state").at(key).name(x)
+                 for key, x in fields.at("state").table(fields.values.get("state", {})).items()}  # fmt: skip
+        if kind not in KINDS:
+            raise fields.at("kind").wrong(shown(kind), f"one of {', '.join(KINDS)}")
+        if part not in parts:
+            raise fields.at("part").wrong(shown(part), "a part", code="unknown-part", hint=nearest(part, parts))
+        axes = parts[part].job.mesh.axes
+        if (kind == "restricted-choice") == bool(over) or not set(over) <= axes.keys() or not nodes:
+            needed = f"nodes, and for all but a restricted-choice axes of {', '.join(axes)}"
+            raise place.wrong(f"nodes {', '.join(nodes)} over {', '.join(over)}", needed, code="approximate")
+        if (kind == "stale-gradient") != bool(state):
+            needed = "state, { what a run is given = what it leaves }, for a stale-gradient"
+            raise place.wrong(f"a {kind} with {len(state)} tensors in state", needed, code="approximate")
+        if parts[part].smaller is not None or parts[part].carried:
+            found = "a smaller last microbatch" if parts[part].smaller is not None else "state that is carried on"
+            needed = "microbatches of one size that know nothing of each other, where something is approximate"
+            raise place.wrong(found, needed, code="approximate")
+        if kind in GRADIENTS and (len(over) != 1 or over[0] == virtual or axes[over[0]] < 2):
+            raise fields.at("over").wrong(" and ".join(over), "one axis of several ranks", code="approximate")
+        if kind in GRADIENTS and parts[part].runs is not Runs.PASS:
+            raise fields.at("part").wrong(shown(part), "a part of kind pass", code="approximate")
+        try:
+            parts[part] = _strict(name, parts[part], kind, nodes, over, state)
+        except NotThat as problem:
+            raise fields.at("nodes").wrong(str(problem), f"a {kind}", code="approximate") from None
+        yield Approximation(name, part, f"{kind} ({', '.join(nodes)}){_where(kind, over)}")
+
+
+def _strict(
+    name: str, part: Part, kind: str, nodes: tuple[str, ...], over: tuple[str, ...], state: dict[str, str]
+) -> Part:
+    if kind not in GRADIENTS:
+        return replace(part, job=strict_job(part.job, kind, nodes, over))
+    gradients = [stream.backward for stream in part.after.values() if stream.backward is not None]
+    if kind == "truncated-gradient":
+        return replace(part, job=whole_job(part.job, nodes, over[0], gradients))
+    job, claim = earlier_job(part.job, nodes, state, over[0], gradients)
+    return replace(part, job=job, claims={**part.claims, name: claim})
+
+
+def _where(kind: str, over: tuple[str, ...]) -> str:
+    axes = " and ".join(over)
+    if kind == "truncated-gradient":
+        return f" without what other ranks along {axes} contribute"
+    if kind == "stale-gradient":
+        return f" with what other ranks along {axes} contributed when it ran before"
+    return f" of the rows of a rank along {axes}" if over else ""
+
+
+def _names(fields: Fields, key: str) -> tuple[str, ...]:
+    place = fields.at(key)
+    return tuple(place.name(item) for item in place.list(fields.values.get(key, []), "a list of names"))
