@@ -20,12 +20,16 @@ nn = torch.nn
 
 
 class Flax(linen.Module):  # type: ignore[misc, name-defined]
-    """Norms by E[x^2] - E[x]^2, clipped at 0; kernels as (in, heads, size); GELU in its tanh form."""
+    """Norms by E[x^2] - E[x]^2, clipped at 0; kernels as (in, heads, size); GELU in its tanh form; masks of
+    finfo.min."""
+
+    causal: bool = False
 
     @linen.compact
     def __call__(self, x: Any) -> Any:
         y = linen.LayerNorm(epsilon=1e-6, name="norm1")(x)
-        x = x + linen.MultiHeadDotProductAttention(num_heads=HEADS, qkv_features=WIDTH, name="attn")(y, y)
+        mask = linen.make_causal_mask(jax.numpy.zeros(x.shape[:2])) if self.causal else None
+        x = x + linen.MultiHeadDotProductAttention(num_heads=HEADS, qkv_features=WIDTH, name="attn")(y, y, mask=mask)
         y = linen.LayerNorm(epsilon=1e-6, name="norm2")(x)
         return x + linen.Dense(WIDTH, name="down")(linen.gelu(linen.Dense(WIDE, name="up")(y)))
 
@@ -33,15 +37,17 @@ class Flax(linen.Module):  # type: ignore[misc, name-defined]
 class Torch(nn.Module):  # type: ignore[misc, name-defined]
     """The same in PyTorch: one matrix for queries, keys and values."""
 
-    def __init__(self, epsilon: float = 1e-6, form: str = "tanh") -> None:
+    def __init__(self, epsilon: float = 1e-6, form: str = "tanh", causal: bool = False) -> None:
         super().__init__()
         self.norm1, self.norm2 = nn.LayerNorm(WIDTH, eps=epsilon), nn.LayerNorm(WIDTH, eps=epsilon)
         self.attn = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)
         self.up, self.down, self.form = nn.Linear(WIDTH, WIDE), nn.Linear(WIDE, WIDTH), form
+        self.causal = causal
 
     def forward(self, x: Any) -> Any:
         y = self.norm1(x)
-        x = x + self.attn(y, y, y, need_weights=False)[0]
+        mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1]) if self.causal else None
+        x = x + self.attn(y, y, y, need_weights=False, attn_mask=mask, is_causal=self.causal)[0]
         return x + self.down(nn.functional.gelu(self.up(self.norm2(x)), approximate=self.form))
 
 
@@ -66,17 +72,20 @@ def load(params: Any, tensors: Mapping[str, Array]) -> Any:
     return {"params": {"attn": attention, **norms, "up": linear("up"), "down": linear("down")}}
 
 
-CASES: dict[str, tuple[dict[str, Any], str]] = {
-    "the same": ({}, "PROVED"),
-    "another epsilon": ({"epsilon": 1e-5}, "REFUTED"),
-    "the exact GELU": ({"form": "none"}, "REFUTED"),
+# Settings of the block in flax and of that in PyTorch, and the verdict.
+CASES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "the same": ({}, {}, "PROVED"),
+    "the same under a mask": ({"causal": True}, {"causal": True}, "PROVED"),
+    "another epsilon": ({}, {"epsilon": 1e-5}, "REFUTED"),
+    "the exact GELU": ({"causal": True}, {"causal": True, "form": "none"}, "REFUTED"),
+    "no mask in one": ({"causal": True}, {}, "REFUTED"),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_block_of_flax_and_of_pytorch(name: str) -> None:
-    settings, truth = CASES[name]
-    block = Flax()
+    own, settings, truth = CASES[name]
+    block = Flax(**own)
     params = block.init(jax.random.key(0), jax.numpy.zeros((2, 5, WIDTH)))
     found = tt.compare(
         Torch(**settings).eval(), tt.JaxModel(block.apply, params), inputs=(torch.zeros(2, 5, WIDTH),),
