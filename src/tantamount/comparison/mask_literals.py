@@ -285,15 +285,19 @@ class _Check:
             dim, type_ = _greatest(self.graph.by_name[reader], name), self._type(reader)
             if dim is None or type_ is None or not self._spread(other, reader):
                 continue
+            if any(type(size) is not int for size in type_.shape) or prod(type_.shape) > _ELEMENTS:
+                continue
             rows = -1e300 - np.arange(prod(type_.shape)).reshape(type_.shape) * 1e285  # below any bound but -inf
             found = _executed(self.graph, [other], {reader: rows})[other]
             whole = self._type(name)
-            if whole is not None and np.array_equal(found, np.broadcast_to(np.expand_dims(rows, dim), whole.shape)):
+            if whole is None or not isinstance(found, np.ndarray):
+                continue
+            if np.array_equal(found, np.broadcast_to(np.expand_dims(rows, dim), whole.shape)):
                 return name, dim
         return None
 
     def _read_by(self, node: Node) -> tuple[str, ...]:
-        """What reads a node; the node itself, if it is an output."""
+        """The nodes that read a node, and itself if it is an output."""
         outputs = {output.node for output in self.graph.outputs}
         return (*self.graph.users[node.name], *((node.name,) if node.name in outputs else ()))
 

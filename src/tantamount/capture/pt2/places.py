@@ -1,4 +1,5 @@
-"""Where a node of an exported program comes from, and what its results are called: nothing that a value depends on."""
+"""The lines of code that nodes of an exported program come from, and the names of its results: no value depends on
+them."""
 
 from __future__ import annotations
 

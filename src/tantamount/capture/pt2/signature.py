@@ -1,4 +1,4 @@
-"""What the signature of an exported program says of its inputs and outputs."""
+"""The signature of an exported program: its inputs and outputs, and what each stands for."""
 
 from __future__ import annotations
 

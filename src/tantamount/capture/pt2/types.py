@@ -79,7 +79,8 @@ def size_of(value: object, place: Place) -> int:
 
 
 def layout_of(value: object, place: Place) -> Layout:
-    """What the archive says of a tensor. Its device, and whether it wants a gradient, change no value."""
+    """The type of a tensor, and where its elements lie, as the archive says. Its device, and whether it wants a
+    gradient, change no value."""
     meta = Fields.of(value, place, _META, ("dtype", "sizes", "strides", "storage_offset", "layout"))
     sizes, strides = (meta.at(key).list(meta.get(key)) for key in ("sizes", "strides"))
     place.limits.check("dimensions", len(sizes), place.text, "dimensions")
