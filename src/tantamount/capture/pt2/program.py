@@ -202,7 +202,7 @@ class _Translator:
 
     # -- outputs
     def _outputs(self, body: Body, module: Fields) -> list[dict[str, str]]:
-        """The tensors that the program returns, by names in its containers, and leaves in inputs, if it overwrites any."""
+        """The tensors that the program returns, by names in its containers, and those that it leaves in inputs."""
         place = body.fields.at("outputs")
         given = place.list(body.fields.get("outputs"))
         specs = self.signature.outputs
