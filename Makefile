@@ -82,7 +82,7 @@ test-ray: $(RAY)
 	$(BIN)/python -m pytest tests/cluster
 
 $(MEGATRON): $(SETUP)
-	$(BIN)/python -m pip install --quiet --editable '.[megatron,torchtitan]'
+	$(BIN)/python -m pip install --quiet --editable '.[megatron,torchtitan,models]' torchvision==0.28.0 timm flax
 	@touch $@
 
 test-frameworks: $(MEGATRON)

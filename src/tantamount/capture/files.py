@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import stat
 import zlib
 from pathlib import Path
+from typing import BinaryIO
 
 from tantamount.errors import UserError, environment_fault
 from tantamount.limits import Limits
 
-__all__ = ["BYTES", "read_text"]
+__all__ = ["BYTES", "opened", "read_text"]
 
 BYTES = "latin-1"  # as an encoding: one character for every byte
 
@@ -25,19 +27,12 @@ def read_text(path: Path, limits: Limits, encoding: str = "utf-8") -> str:
     corrupt gzip, not UTF-8, packed under a plain name."""
     place = str(path)
     data: bytes | bytearray
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise UserError("file-kind", place=place, found="not a regular file", needed="a file")
-        limits.check("file_bytes", status.st_size, place, "bytes")
-        with path.open("rb") as file:
+    with opened(path) as file:
+        limits.check("file_bytes", os.fstat(file.fileno()).st_size, place, "bytes")
+        try:
             data = file.read(limits.file_bytes + 1)
-    except (OSError, ValueError) as problem:
-        fault = environment_fault(problem, place)
-        if fault is not None:
-            raise fault from None
-        text = problem.strerror if isinstance(problem, OSError) else str(problem)
-        raise UserError("file-unreadable", place=place, found=text or "an error", needed="a readable file") from None
+        except OSError as problem:
+            raise _unreadable(problem, place) from None
     limits.check("file_bytes", len(data), place, "bytes")
     if path.suffix == ".gz":
         data = _decompress(data, place, limits)
@@ -50,6 +45,25 @@ def read_text(path: Path, limits: Limits, encoding: str = "utf-8") -> str:
         hint = "it is gzip data: name it .gz" if data[:2] == _MAGIC else ""
         found = f"byte {data[problem.start]:#04x} at offset {problem.start}"
         raise UserError("file-encoding", place=place, found=found, needed="UTF-8 text", hint=hint) from None
+
+
+def opened(path: Path) -> BinaryIO:
+    """A regular file, opened. Raises :class:`UserError` for what is missing, special or not to be read."""
+    place = str(path)
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise UserError("file-kind", place=place, found="not a regular file", needed="a file")
+        return path.open("rb")
+    except (OSError, ValueError) as problem:
+        raise _unreadable(problem, place) from None
+
+
+def _unreadable(problem: OSError | ValueError, place: str) -> Exception:
+    fault = environment_fault(problem, place)
+    if fault is not None:
+        return fault
+    text = problem.strerror if isinstance(problem, OSError) else str(problem)
+    return UserError("file-unreadable", place=place, found=text or "an error", needed="a readable file")
 
 
 def _decompress(data: bytes, place: str, limits: Limits) -> bytearray:

@@ -29,13 +29,14 @@ __all__ = ["is_in_place", "is_view", "overwritten", "overwritten_input", "shares
 
 # Operators whose result shares, or may share, the memory of an operand.
 _VIEW_NAMES = """
-    H T _conj _neg_view _reshape_alias _unsafe_view adjoint alias alpha_dropout as_strided atleast_1d atleast_2d
-    atleast_3d broadcast_tensors broadcast_to chunk conj conj_physical contiguous detach diag diagonal dropout
-    dsplit einsum expand expand_as feature_alpha_dropout feature_dropout flatten getitem hsplit imag lift lift_fresh
-    mH mT matrix_H meshgrid moveaxis movedim narrow native_dropout numpy_T permute pin_memory positive ravel real
-    reshape reshape_as resolve_conj resolve_neg rot90 select slice split split_with_sizes squeeze sum_to_size
-    swapaxes swapdims t tensor_split to to_dense transpose type_as unbind unflatten unfold unsafe_chunk unsafe_split
-    unsafe_split_with_sizes unsqueeze values view view_as view_as_complex view_as_real view_dtype vsplit wait_tensor
+    H T _autocast_to_full_precision _autocast_to_reduced_precision _conj _neg_view _reshape_alias _unsafe_view adjoint
+    alias alpha_dropout as_strided atleast_1d atleast_2d atleast_3d broadcast_tensors broadcast_to cartesian_prod
+    chunk conj conj_physical contiguous cpu cuda data detach diag diagonal dropout dsplit einsum expand expand_as
+    feature_alpha_dropout feature_dropout flatten getitem hsplit imag lift lift_fresh mH mT matrix_H meshgrid moveaxis
+    movedim narrow native_dropout numpy_T permute pin_memory positive ravel real reshape reshape_as resolve_conj
+    resolve_neg rot90 select slice split split_with_sizes squeeze sum_to_size swapaxes swapdims t tensor_split to
+    to_dense transpose type_as unbind unflatten unfold unsafe_chunk unsafe_split unsafe_split_with_sizes unsqueeze
+    values view view_as view_as_complex view_as_real view_dtype vsplit wait_tensor
 """
 _VIEWS = frozenset(_VIEW_NAMES.split())
 
@@ -254,11 +255,18 @@ class _Memory:
             self._item(node, next(iter(names)))
         else:
             self._allocate(node)
-            if node.op == "call" and _base(node.target) in _VIEWS:
+            if node.op == "call" and _base(node.target) in _VIEWS and not self._converts(node):
                 self._tie(self._places[node.name].block, [self._places[name].block for name in names])
             if node.op == "constant":  # two nodes may read one tensor
                 others = [self._places[n].block for n in self._places if self._is_constant(n, node.target)]
                 self._tie(self._places[node.name].block, others)
+
+    def _converts(self, node: Node) -> bool:
+        """True if the elements have another type than those of the operand, so that they cannot be the same memory."""
+        first = node.args[0] if node.args else None
+        old = self.types.get(first.name) if isinstance(first, Ref) else None
+        converts = old is not None and node.type is not None and old.dtype is not node.type.dtype
+        return converts and _base(node.target) in ("to", "type_as")
 
     def _is_constant(self, name: str, target: str) -> bool:
         node = self.graph.by_name[name]

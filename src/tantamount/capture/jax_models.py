@@ -76,7 +76,7 @@ class JaxModel:
 
 
 def _parameters(function: Callable[..., Any]) -> list[str]:
-    return list(inspect.signature(getattr(function, "__wrapped__", function)).parameters)
+    return list(inspect.signature(function).parameters)  # as they are called: a bound method has no `self`
 
 
 def _array(value: Any) -> Any:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tantamount.capture.fields import shown
-from tantamount.capture.files import BYTES, read_text
+from tantamount.capture.files import BYTES, opened, read_text
 from tantamount.capture.fx_json import graph_of, parse_graph
 from tantamount.capture.graph_document import graph_document
 from tantamount.capture.wide_splits import read_from_the_whole
@@ -23,6 +23,7 @@ from tantamount.limits import Limits, limits_from_environment
 __all__ = ["CONVERTED", "EXPORTED", "READERS", "Converted", "Reader", "conversion", "endings", "named", "read_graph"]
 
 _COMPRESSED = ".gz"
+_MEMBERS = ("/data/weights/", "/data/constants/", "/models/", "/archive_format")
 _HEAD = 4096  # characters in which a format shows itself
 
 
@@ -36,11 +37,12 @@ class Reader:
     :class:`UserError` only, with the codes that ``errors`` lists (a code, or the first word of several) or
     ``limit-...``; types and operators are checked later (``ops.check``).
 
-    ``example`` is a small file, from which tests derive broken ones: an input ``alpha`` of shape ``[2, 3]``,
-    ``first`` = ``alpha`` + ``alpha`` by an operator whose name has ``add`` in it, ``second`` = ``first`` * ``alpha``,
-    which is the output, all float32.
+    ``written`` is a small file, or makes one (``example`` is that file), from which tests derive broken ones: an input
+    ``alpha`` of shape ``[2, 3]``, ``first`` = ``alpha`` + ``alpha`` by an operator whose name has ``add`` in it,
+    ``second`` = ``first`` * ``alpha``, which is the output, all float32.
 
-    A format of bytes has the ``encoding`` ``files.BYTES``: its text has one character for every byte.
+    A format of bytes has the ``encoding`` ``files.BYTES``: its text has one character for every byte. One of archives
+    has ``parse_file(path, limits)``, too: it opens a plain file by itself, and reads what it needs of it.
     """
 
     name: str
@@ -48,8 +50,14 @@ class Reader:
     sniff: Callable[[str], bool]
     parse: Callable[[str, str, Limits], Graph]
     errors: tuple[str, ...]
-    example: str
+    written: str | Callable[[], str]
     encoding: str = "utf-8"
+    parse_file: Callable[[Path, Limits], Graph] | None = None
+
+    @property
+    def example(self) -> str:
+        """The text of the small file."""
+        return self.written if isinstance(self.written, str) else self.written()
 
     @property
     def endings(self) -> tuple[str, ...]:
@@ -107,6 +115,30 @@ def _parse_onnx(text: str, path: str, limits: Limits) -> Graph:
     return parse_onnx(text, path, limits)
 
 
+def _pt2(text: str) -> bool:
+    """True for a zip file whose first member is one that an archive of torch.export has."""
+    name = text[30:286]
+    return text.startswith("PK\x03\x04") and any(part in name for part in _MEMBERS)
+
+
+def _parse_pt2(text: str, path: str, limits: Limits) -> Graph:
+    from tantamount.capture.pt2 import parse_pt2
+
+    return parse_pt2(text, path, limits)
+
+
+def _read_pt2(path: Path, limits: Limits) -> Graph:
+    from tantamount.capture.pt2 import read_pt2
+
+    return read_pt2(path, limits)
+
+
+def _pt2_example() -> str:
+    from tantamount.capture.pt2.example import example
+
+    return example()
+
+
 def _parse_text(text: str, path: str, limits: Limits) -> Graph:
     # What is checked of names, numbers and overwritten memory is checked in one place, for both formats of ours.
     return graph_of(graph_document(parse_text(text, path, limits)), path, limits)
@@ -146,14 +178,11 @@ output second = %second
 """,
     ),
     Reader("ONNX", (".onnx",), _onnx, _parse_onnx, ("graph",), _ONNX_EXAMPLE, BYTES),
+    Reader("torch.export archive", (".pt2",), _pt2, _parse_pt2, ("graph",), _pt2_example, BYTES, _read_pt2),
 )  # fmt: skip
 
-EXPORTED = Converted(
-    "a program that torch.export.save wrote", (".pt2",),
-    "`tantamount capture FILE.pt2 --out FOLDER` makes a graph file of it; PyTorch opens it: only if you trust it",
-)  # fmt: skip
+EXPORTED = READERS[-1]
 CONVERTED: tuple[Converted, ...] = (
-    EXPORTED,
     Converted(
         "what torch.save wrote", (".pt", ".pth", ".bin"),
         "it may hold any Python object; capture the program with `tantamount capture MODULE:FUNCTION`",
@@ -189,15 +218,17 @@ def read_graph(path: str | Path, limits: Limits | None = None, readers: Sequence
     limits = limits or limits_from_environment()
     path = Path(path)
     reader = named(path.name, readers)
+    if reader is not None and reader.parse_file is not None and reader.sniff(_head(path)):
+        return read_from_the_whole(reader.parse_file(path, limits))
     encoding = "utf-8" if reader is None else reader.encoding
     try:
         text = read_text(path, limits, encoding)
     except UserError as problem:
-        if reader is not None or problem.code != "file-encoding":
+        if problem.code != "file-encoding":
             raise
         encoding, text = BYTES, _of_bytes(path, limits)
         if not any(other.encoding == BYTES and other.sniff(text) for other in readers):
-            raise _unknown(path, "bytes that are no text", readers) from None
+            raise problem if reader is not None else _unknown(path, "bytes that are no text", readers) from None
     alike = next((other for other in readers if other.sniff(text)), None)
     chosen = reader or alike
     if chosen is None:
@@ -210,6 +241,12 @@ def read_graph(path: str | Path, limits: Limits | None = None, readers: Sequence
     if chosen.encoding != encoding:
         text = read_text(path, limits, chosen.encoding)
     return read_from_the_whole(chosen.parse(text, str(path), limits))
+
+
+def _head(path: Path) -> str:
+    """How a file begins, one character for every byte."""
+    with opened(path) as file:
+        return file.read(_HEAD).decode(BYTES)
 
 
 def _of_bytes(path: Path, limits: Limits) -> str:

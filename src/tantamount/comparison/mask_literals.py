@@ -10,6 +10,10 @@ literal is -inf, if
 * every row of that softmax keeps an element: where none is kept, a finite literal gives equal weights, and -inf NaN;
 * what is kept is the same with either.
 
+A softmax that is written out (by JAX) is ``exp(x - max(x))`` and what follows: the greatest element of a row is one
+that is kept, whatever the literal, and the exponential of a masked one is 0 in floating point under the same bound.
+Nothing else may read ``x``, and nothing but exponentials the difference.
+
 Then the literal is replaced, and the assumption ``mask-literals`` says so. A literal that fails one of these stays what
 it is.
 """
@@ -43,6 +47,7 @@ _LAYOUT = frozenset(
         "select", "clone", "contiguous", "alias", "detach", "lift_fresh_copy", "lift_fresh",
     }
 )  # fmt: skip
+_LAYOUT_OF_HLO = ("hlo.broadcast", "hlo.reshape", "hlo.transpose", "hlo.slice")
 _SOFTMAX = {"aten._softmax.default": 1, "aten.softmax.int": 1}  # and where the dimension is
 _MASKED_ATTENTION = {
     "aten.scaled_dot_product_attention.default": (3, "attn_mask"),
@@ -110,7 +115,11 @@ def _sites(graph: Graph) -> Iterator[_Site]:
             found = [x for value in constant.data if (x := _low(value)) is not None]
             if found and constant.type.dtype.is_float:
                 yield _Site(node.name, None, max(found))
-        elif node.op == "call" and _base(node) in _SITES and (node.type is None or node.type.dtype.is_float):
+        elif (
+            node.op == "call"
+            and (_base(node) in _SITES or node.target == "hlo.constant")
+            and (node.type is None or node.type.dtype.is_float)
+        ):
             for position, value in (*enumerate(node.args), *node.kwargs.items()):
                 if (low := _low(value)) is not None:
                     yield _Site(node.name, position, low)
@@ -127,6 +136,14 @@ def _base(node: Node) -> str:
     """``masked_fill`` of ``aten.masked_fill.Scalar``; empty for operators of others."""
     parts = node.target.split(".")
     return parts[1] if len(parts) == 3 and parts[0] == "aten" else ""
+
+
+def _greatest(node: Node, name: str) -> int | None:
+    """The dimension along which a node takes the greatest elements of a tensor; ``None`` for any other node."""
+    dims = node.kwargs.get("dimensions")
+    if node.target != "hlo.reduce" or node.kwargs.get("kind") != "maximum" or node.args != (Ref(name),):
+        return None
+    return dims[0] if isinstance(dims, tuple) and len(dims) == 1 and isinstance(dims[0], int) else None
 
 
 def _replaced(graph: Graph, sites: Sequence[_Site]) -> Graph:
@@ -223,8 +240,12 @@ class _Check:
         """True for an operator through which a masked tensor stays one: ``name`` is what it reads (of the operator that
         has the literal itself: nothing)."""
         base = _base(node)
-        if base in _LAYOUT:
+        if base in _LAYOUT or node.target in _LAYOUT_OF_HLO:
             return True
+        if node.target == "hlo.select":
+            base = "where"
+        if node.target in ("hlo.add", "hlo.convert"):
+            base = {"hlo.add": "add", "hlo.convert": "_to_copy"}[node.target]
         if base == "_to_copy":
             return node.type is not None and node.type.dtype.is_float
         if base == "add":
@@ -249,7 +270,46 @@ class _Check:
             causal = [x for x in (*node.args, *node.kwargs.values()) if x is True]
             others = [x for x in references(node) if x == name]
             return (name, -1) if mask == Ref(name) and not causal and len(others) == 1 else None
+        if (dim := _greatest(node, name)) is not None:
+            return name, dim
+        if node.target == "hlo.subtract" and node.args[0] == Ref(name) and isinstance(node.args[1], Ref):
+            return self._less_greatest(node, name, node.args[1].name)
         return None
+
+    def _less_greatest(self, node: Node, name: str, other: str) -> tuple[str, int] | None:
+        """The tensor and the dimension of its rows, if a difference takes the greatest element of its row from every
+        element, and only exponentials read it."""
+        if other == name or any(self.graph.by_name[user].target != "hlo.exponential" for user in self._read_by(node)):
+            return None
+        for reader in self.graph.users[name]:
+            dim, type_ = _greatest(self.graph.by_name[reader], name), self._type(reader)
+            if dim is None or type_ is None or not self._spread(other, reader):
+                continue
+            if any(type(size) is not int for size in type_.shape) or prod(type_.shape) > _ELEMENTS:
+                continue
+            rows = -1e300 - np.arange(prod(type_.shape)).reshape(type_.shape) * 1e285  # below any bound but -inf
+            found = _executed(self.graph, [other], {reader: rows})[other]
+            whole = self._type(name)
+            if whole is None or not isinstance(found, np.ndarray):
+                continue
+            if np.array_equal(found, np.broadcast_to(np.expand_dims(rows, dim), whole.shape)):
+                return name, dim
+        return None
+
+    def _read_by(self, node: Node) -> tuple[str, ...]:
+        """The nodes that read a node, and itself if it is an output."""
+        outputs = {output.node for output in self.graph.outputs}
+        return (*self.graph.users[node.name], *((node.name,) if node.name in outputs else ()))
+
+    def _spread(self, name: str, source: str) -> bool:
+        """True if a tensor has the elements of ``source``, in some order, or the greater ones of them and constants."""
+        while name != source:
+            node = self.graph.by_name[name]
+            read = [x for x in references(node) if x in self.variable]
+            if node.target not in (*_LAYOUT_OF_HLO, "hlo.maximum") or len(read) != 1:
+                return False
+            (name,) = read
+        return True
 
     def _masks(self, softmax: str, name: str, dim: int, carrying: set[str]) -> bool:
         """True if every row along a dimension keeps an element, which is the same with -inf, and all others are masked,

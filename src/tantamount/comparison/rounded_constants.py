@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite, isqrt, pi, sqrt
+from math import isfinite, isqrt, pi, prod, sqrt
 from typing import Union
 
 import numpy as np
@@ -72,9 +72,7 @@ def _literals(graph: Graph, other: Graph, told: list[_Told]) -> Graph:
     """The graph with its literals that are roundings of the other program's replaced by those."""
     theirs = {value for _, _, value in _floats(other)}
     own = {value for _, _, value in _floats(graph)}
-    gelu = any(
-        node.target == "aten.gelu.default" and "tanh" in (*node.args, *node.kwargs.values()) for node in other.nodes
-    )
+    gelu = _has_gelu(other)
     meant: dict[float, float] = {}
     for value in own - theirs:
         candidates = {exact for exact in theirs if _rounds(value, exact)}
@@ -96,6 +94,13 @@ def _literals(graph: Graph, other: Graph, told: list[_Told]) -> Graph:
                 told.append(_Told(node.name, f"{value!r} is (2/pi)^(1/2)"))
         nodes.append(node)
     return replace(graph, nodes=tuple(nodes))
+
+
+def _has_gelu(graph: Graph) -> bool:
+    """True if a program computes GELU by its tanh form, in which the root of 2 / pi is."""
+    return any(
+        node.target == "aten.gelu.default" and "tanh" in (*node.args, *node.kwargs.values()) for node in graph.nodes
+    )
 
 
 def _rounds(value: float, exact: float) -> bool:
@@ -133,18 +138,18 @@ def _root(name: str, dtype: DType) -> Iterator[Node]:
 def _scalars(graph: Graph, other: Graph, told: list[_Told]) -> Graph:
     """The graph with its recorded single numbers of 32 bits that are roundings of the other program's literals, or of
     roots of whole numbers, replaced by those."""
-    theirs = {value for _, _, value in _floats(other)}
+    theirs, gelu = {value for _, _, value in _floats(other)}, _has_gelu(other)
     constants = dict(graph.constants)
     nodes: list[Node] = []
     for node in graph.nodes:
         recorded = graph.constants.get(node.target) if node.op == "constant" else None
-        number = None if recorded is None or len(recorded.data) != 1 else recorded.data[0]
-        if recorded is None or not isinstance(number, float) or recorded.type.dtype is not DType.FLOAT32:
+        number, type_ = _literal_of(node) if recorded is None else (next(iter(recorded.data), None), recorded.type)
+        if type_ is None or prod(type_.shape) != 1 or type_.dtype is not DType.FLOAT32 or not isinstance(number, float):
             nodes.append(node)
             continue
         candidates = {exact for exact in theirs if _rounds(number, exact)}
         root = _root_of(number)
-        if len(candidates) == 1 and number not in theirs:
+        if recorded is not None and len(candidates) == 1 and number not in theirs:
             exact = candidates.pop()
             name = f"{node.target} as it is written"
             constants[name] = replace(recorded, data=(exact,))
@@ -152,14 +157,25 @@ def _scalars(graph: Graph, other: Graph, told: list[_Told]) -> Graph:
             node = replace(node, target=name)
         elif root is not None and not candidates:
             base, exponent = root
-            scalar = TensorType(recorded.type.shape, recorded.type.dtype)
             label = f"{node.name} base"
-            args: tuple[Argument, ...] = (scalar.shape, float(base))
-            nodes.append(Node(label, "call", "aten.full.default", args, {"dtype": scalar.dtype}, scalar))
-            node = Node(node.name, "call", "aten.pow.Tensor_Scalar", (Ref(label), exponent), {}, scalar)
+            args: tuple[Argument, ...] = (type_.shape, float(base))
+            nodes.append(Node(label, "call", "aten.full.default", args, {"dtype": type_.dtype}, type_))
+            node = Node(node.name, "call", "aten.pow.Tensor_Scalar", (Ref(label), exponent), {}, type_)
             told.append(_Told(node.name, f"{number!r} is {base}^{exponent}"))
+        elif gelu and not candidates and _rounds(number, _GELU) and not type_.shape:
+            *before, last = _root(node.name, type_.dtype)
+            nodes += before
+            node = replace(last, name=node.name)
+            told.append(_Told(node.name, f"{number!r} is (2/pi)^(1/2)"))
         nodes.append(node)
     return replace(graph, nodes=tuple(nodes), constants=constants)
+
+
+def _literal_of(node: Node) -> tuple[Argument, TensorType | None]:
+    """The number that a node of HLO is, as the 32 bits that its decimals stand for, and its type; ``None`` for the type
+    of any other node."""
+    value = node.args[0] if node.target == "hlo.constant" and node.args else None
+    return (float(np.float32(value)), node.type) if isinstance(value, float) else (None, None)
 
 
 def _root_of(number: float) -> tuple[int, float] | None:

@@ -2,7 +2,8 @@
 
 Every node of either program gets a number: of an input, that of its form (so that the relation between the inputs of
 both programs decides which are one); of a recorded constant, that of its value; of a call, that of its operator, its
-attributes and its operands' numbers. The operands of a commutative operator have no order. Nodes with one number have
+attributes and its operands' numbers; of a copy, that of what is copied. The operands of a commutative operator have no
+order. Nodes with one number have
 one value, whatever the inputs are and whether or not that is a number: one function of one set of operands. So where
 every output that is asked for has the number of the tensor that is expected to be it, each number can be a fresh tensor
 of which nothing more needs to be known.
@@ -39,6 +40,11 @@ from tantamount.proof.sharing import Shared, on_all_ranks
 __all__ = ["Same", "Watching", "same_programs"]
 
 SOURCE = "same"  # the kind of leaf that a number is
+# Operators whose result is their operand, where it has the same type: what they say beside it is where memory is.
+_COPIES = frozenset({
+    "aten._to_copy.default", "aten.alias.default", "aten.clone.default", "aten.detach.default",
+    "aten.lift_fresh.default", "aten.lift_fresh_copy.default",
+})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -117,6 +123,9 @@ class _Numbers:
             return self._known((node.op, self.shared.number(form), node.type), here), 0
         if node.op == "constant":
             return self._constant(graph, node), 0
+        same = self._copied(node, found)
+        if same is not None:
+            return same, 0
         key = call_key(graph, node, lambda name: _of(found, name))
         if _unordered(graph, node):
             key = (*key[:3], frozenset(key[3:]))
@@ -132,6 +141,15 @@ class _Numbers:
         if type_.masks:
             self.drawn.add(number)
         return number, type_.masks
+
+    def _copied(self, node: Node, found: Mapping[str, int]) -> int | None:
+        """The number of the operand of a call that gives its operand, element by element; ``None`` of any other."""
+        operand = node.args[0] if node.target in _COPIES and len(node.args) == 1 else None
+        number = found.get(operand.name) if isinstance(operand, Ref) else None
+        value = None if number is None else self.results[number]
+        if not isinstance(value, Tensor) or value.weak or node.type is None:
+            return None
+        return number if (value.shape, value.dtype) == (node.type.shape, node.type.dtype) else None
 
     def _alone(self, graph: Graph, node: Node, specification: bool) -> Node | None:
         """The node, if it concerns no other rank; of a collective whose group is one rank, without the group's name,

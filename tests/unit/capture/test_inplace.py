@@ -31,6 +31,13 @@ def _parse(*nodes: Any) -> None:
 ALLOWED = {
     "only the new value is read": [X, B, SUB, returns(ref("s"))],
     "the original before": [X, B, call("m", "aten.mul.Tensor", [ref("b"), 2]), SUB, returns(ref("s"), ref("m"))],
+    "another type is other memory": [
+        X,
+        B,
+        call("v", "aten.to.dtype", [ref("b"), {"dtype": "float64"}]) | {"dtype": "float64"},
+        SUB | {"args": [ref("v"), 1], "dtype": "float64"},
+        returns(ref("b")),
+    ],
     "a copy made before": [X, B, SUB, returns(ref("x"), ref("s"))],
     "a view of the new value": [X, B, SUB, call("v", "aten.view.default", [ref("s"), [6]], [6]), returns(ref("v"))],
     "twice in a row": [X, B, SUB, call("t", "aten.mul_.Tensor", [ref("s"), 2]), returns(ref("t"))],
@@ -89,6 +96,13 @@ REFUSED = {
     ),
     "of what may be a view": (
         [X, B, call("v", "aten.contiguous.default", [ref("b")]), SUB | {"args": [ref("v"), 1]}, returns(ref("b"))],
+        "output b reads b",
+    ),
+    "of what a conversion that changes nothing may give back": (
+        [
+            X, B, call("v", "aten.to.dtype", [ref("b"), {"dtype": "float32"}]), SUB | {"args": [ref("v"), 1]},
+            returns(ref("b")),
+        ],
         "output b reads b",
     ),
     "an element shown twice": (

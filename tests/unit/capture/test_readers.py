@@ -14,6 +14,7 @@ import pytest
 
 from support.graphs import write_job
 from support.onnx_models import model, node
+from support.pt2_archives import changed as in_archive
 from tantamount.answers import refine
 from tantamount.capture.job import read_job
 from tantamount.capture.readers import CONVERTED, READERS, Reader, named, read_graph
@@ -28,6 +29,7 @@ from tantamount.verdict import Verdict
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "adding-a-reader.md"
 CHECKED = ("operator", "type")  # what checking the types of any graph may raise
 ONNX = next(row for row in READERS if row.name == "ONNX")
+PT2 = next(row for row in READERS if row.name == "torch.export archive")
 COMMON = ("file", "limit")  # what opening a file may raise, whatever its format
 
 
@@ -119,8 +121,14 @@ def _between(text: str, old: str, new: str) -> str:
     if text == ONNX.example:
         target = "Add" if old != "add" else new
         return _model(target, [new if old == "alpha" else "alpha", "alpha"], "second")
-    start = text.index("first")
-    end = text.index("second")
+    if text == PT2.example:  # what defines `first` is the first node
+        return in_archive(
+            text, lambda model: _replaced(model, model.index('"nodes"'), model.index('"first"'), old, new)
+        )
+    return _replaced(text, text.index("first"), text.index("second"), old, new)
+
+
+def _replaced(text: str, start: int, end: int, old: str, new: str) -> str:
     changed = text[start:end].replace(old, new)
     assert changed != text[start:end]
     return text[:start] + changed + text[end:]
@@ -188,8 +196,9 @@ def test_no_program_at_all(files: Files, content: str) -> None:
 
 
 def test_cut_off_anywhere(files: Files) -> None:
-    for end in range(len(files.reader.example)):
-        files.graph_or_error(files.reader.example[:end])
+    text = files.reader.example
+    for end in range(0, len(text), 1 + len(text) // 800):
+        files.graph_or_error(text[:end])
     files.error(files.reader.example[: files.reader.example.index("second")])
 
 
@@ -231,7 +240,7 @@ def test_another_encoding(files: Files, encoding: str) -> None:
 )
 def test_an_odd_character_anywhere(files: Files, odd: str) -> None:
     text = files.reader.example
-    for at in range(0, len(text), 3):
+    for at in range(0, len(text), 3 + len(text) // 400):
         files.graph_or_error(text[:at] + odd + text[at:])
 
 
@@ -270,9 +279,12 @@ def test_beyond_the_limit_of_what_is_unpacked(files: Files) -> None:
 
 def test_a_name_twice(files: Files) -> None:
     text = files.reader.example
-    error = files.error(
-        _model("Add", ["alpha", "alpha"], "first") if text == ONNX.example else text.replace("second", "first")
-    )
+    twice = text.replace("second", "first")
+    if text == ONNX.example:
+        twice = _model("Add", ["alpha", "alpha"], "first")
+    if text == PT2.example:
+        twice = in_archive(text, lambda model: model.replace("second", "first"))
+    error = files.error(twice)
     assert "first" in str(error)
 
 

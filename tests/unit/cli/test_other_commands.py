@@ -81,7 +81,7 @@ def test_page() -> None:
 @pytest.mark.parametrize("row", READERS, ids=lambda row: row.name)
 def test_show_prints_the_text_form(command: CommandLine, tmp_path: Path, row: Reader) -> None:
     path = tmp_path / f"g{row.suffixes[0]}"
-    path.write_text(row.example)
+    path.write_text(row.example, encoding=row.encoding, newline="")
     done = command("show", str(path))
     assert (done.exit_code, done.stdout) == (0, format_graph(read_graph(path)))
 
@@ -90,9 +90,9 @@ def test_show_refuses_what_is_no_graph(command: CommandLine, tmp_path: Path) -> 
     missing = command("show", "missing.json")
     assert missing.exit_code == 2
     assert missing.stderr.startswith("error[file-unreadable] missing.json\n")
-    (tmp_path / "model.pt2").write_bytes(b"PK\x03\x04\xff")
-    unknown = command("show", str(tmp_path / "model.pt2"))
+    (tmp_path / "model.pth").write_bytes(b"\x80\x02\xff")
+    unknown = command("show", str(tmp_path / "model.pth"))
     assert unknown.exit_code == 2
-    assert unknown.stderr.startswith(f"error[graph-format] {tmp_path / 'model.pt2'}\n")
+    assert unknown.stderr.startswith(f"error[graph-format] {tmp_path / 'model.pth'}\n")
     assert all(str(row) in unknown.stderr for row in READERS)
-    assert "tantamount capture FILE.pt2" in unknown.stderr
+    assert "tantamount capture MODULE:FUNCTION" in unknown.stderr

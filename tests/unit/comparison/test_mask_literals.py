@@ -103,3 +103,47 @@ def test_a_mask_that_inputs_decide_may_mask_whole_rows(program: str) -> None:
     inputs = {node.name: InputRelation(node.name, ()) for node in graph.inputs}
     job = Job("masks", graph, (graph,), Mesh(), inputs, {"y": Expectation("y", (), text="Replicate()")})
     assert with_masks_of_infinity(job) == (job, ())
+
+
+OF_HLO = """
+s: float32[3, 3]
+i = hlo.iota(dimension=0, shape=[3, 3], dtype=int32)
+j = hlo.iota(dimension=1, shape=[3, 3], dtype=int32)
+k = hlo.compare(i, j, direction="GE")
+c = hlo.constant(-3.40282347e+38, shape=[], dtype=float32)
+b = hlo.broadcast(c, dimensions=[], shape=[3, 3])
+x = hlo.select(k, s, b)
+low = hlo.constant(-inf, shape=[], dtype=float32)
+least = hlo.broadcast(low, dimensions=[], shape=[3])
+r = hlo.reduce(x, dimensions=[1], kind="maximum")
+g = hlo.maximum(least, r)
+w = hlo.broadcast(g, dimensions=[0], shape=[3, 3])
+d = hlo.subtract(x, w)
+e = hlo.exponential(d)
+t = hlo.reduce(e, dimensions=[1], kind="add")
+v = hlo.broadcast(t, dimensions=[0], shape=[3, 3])
+y = hlo.divide(e, v)
+-> y
+"""
+
+
+def test_a_softmax_that_jax_has_written_out() -> None:
+    assert proved(INFINITE, OF_HLO) == (True, ["mask-literals"])
+    assert proved(OF_HLO, INFINITE) == (True, ["mask-literals"])
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("w = hlo.broadcast(g, dimensions=[0]", "w = hlo.broadcast(g, dimensions=[1]"),  # another row's greatest
+        ("low = hlo.constant(-inf", "low = hlo.constant(0.0"),  # not the greatest of the row
+        ("y = hlo.divide(e, v)", "z = hlo.divide(e, v)\ny = hlo.add(z, d)"),  # more than the exponential reads it
+        ("y = hlo.divide(e, v)", "z = hlo.divide(e, v)\ny = hlo.add(z, x)"),
+        ('direction="GE"', 'direction="GT"'),  # a row without an element
+        ("x, dimensions=[1], kind", "x, dimensions=[0], kind"),
+        ("-3.40282347e+38", "-100.0"),
+    ],
+)
+def test_what_is_no_softmax_of_masked_scores_stays(old: str, new: str) -> None:
+    assert OF_HLO.replace(old, new) != OF_HLO
+    assert proved(OF_HLO.replace(old, new), INFINITE) == (False, [])

@@ -129,3 +129,29 @@ def test_literals(one: str, other: str, equal: bool) -> None:
         assert [assumption.name for assumption in told] == (["rounded-constants"] if equal else [])
     assert compare(job_of(first, second)).proved is equal
     assert not compare(job_of(first, second), strict=True).proved
+
+
+@pytest.mark.parametrize(
+    ("literal", "use", "other", "taken"),
+    [
+        (
+            "2.82842708",
+            "y = div(x, b)",
+            "s = aten.full.default([], 8.0)\nr = aten.sqrt.default(s)\ny = div(x, r)",
+            True,
+        ),
+        ("2.82842", "y = div(x, b)", "s = aten.full.default([], 8.0)\nr = aten.sqrt.default(s)\ny = div(x, r)", False),
+        ("0.797884583", "y = mul(x, b)", 'y = aten.gelu.default(x, approximate="tanh")', True),
+        ("0.797884583", "y = mul(x, b)", "y = aten.gelu.default(x)", False),
+        ("0.79788", "y = mul(x, b)", 'y = aten.gelu.default(x, approximate="tanh")', False),
+    ],
+)
+def test_literals_of_hlo_that_are_roots(literal: str, use: str, other: str, taken: bool) -> None:
+    """JAX computes the root of a head size while it traces: what is left is a number of 32 bits."""
+    made = f"c = hlo.constant({literal}, shape=[], dtype=float32)\nb = hlo.broadcast(c, dimensions=[], shape=[6, 4])"
+    job = job_of(f"x: float32[6, 4]\n{made}\n{use}\n-> y", f"x: float32[6, 4]\n{other}\n-> y")
+    changed, told = with_closed_forms(job)
+    assert [assumption.name for assumption in told] == (["rounded-constants"] if taken else [])
+    exact = "sqrt" in {node.target.split(".")[1] for node in changed.specification.nodes if node.op == "call"}
+    assert exact == (taken and "gelu" in other)
+    assert compare(job).proved is (taken and "gelu" not in other)

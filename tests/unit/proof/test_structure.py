@@ -90,6 +90,18 @@ def test_what_only_looks_the_same_is_not(name: str, tmp_path: Path) -> None:
     assert refine(made).verdict is not Verdict.PROVED
 
 
+def test_a_copy_is_what_is_copied_and_a_conversion_is_not(tmp_path: Path) -> None:
+    """What a normal form is not defined for (a root of 0 that a relu takes away) is the same in both, copies or not."""
+    text = X + "r = aten.rsqrt.default(w)\np = mul(x, r)\nd = aten.detach.default(p)\ny = relu(d)\n-> y"
+    copied = X + "c = aten._to_copy.default(w)\nr = aten.rsqrt.default(c)\nk = aten.clone.default(r)\np = mul(x, k)\n"
+    made = job(tmp_path, text, copied + "y = relu(p)\n-> y")
+    proof = prove(made, Options())
+    assert is_same(proof)
+    assert all(report.verdict is Verdict.PROVED for report in proof.check())
+    halves = copied.replace("copy.default(w)", "copy.default(w, dtype=float16)") + "y = relu(p)\n-> y"
+    assert not is_same(prove(job(tmp_path, text, halves), Options()))
+
+
 def test_inputs_are_those_that_the_relation_says(tmp_path: Path) -> None:
     """The same program, but its two inputs are exchanged on the way in."""
     text = X + "y = sub(x, w)\n-> y"

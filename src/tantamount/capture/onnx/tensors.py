@@ -11,6 +11,7 @@ import numpy as np
 
 from tantamount.capture.fields import Place, shown
 from tantamount.capture.onnx.wire import Message
+from tantamount.capture.raw_numbers import numbers_of, whole_numbers
 from tantamount.errors import environment_fault
 from tantamount.ir.types import DType, TensorType
 from tantamount.semantics.reference import Array
@@ -50,9 +51,9 @@ def tensor_data(one: Message) -> TensorData:
     place.limits.check("dimensions", len(shape), place.text, "dimensions")
     place.limits.check("constant_elements", prod(shape), place.text, "elements of one constant")
     if one.integer(14) == _EXTERNAL:
-        values = _raw(_beside(one, place), dtype, place)
+        values = numbers_of(_beside(one, place), dtype, place, "onnx-data")
     elif 9 in one.values:
-        values = _raw(one.blob(9), dtype, place)
+        values = numbers_of(one.blob(9), dtype, place, "onnx-data")
     else:
         values = _listed(one, dtype, place)
     if values.size != prod(shape):
@@ -70,35 +71,12 @@ def _listed(one: Message, dtype: DType, place: Place) -> Array:
         bits = one.integers(5)
         if any(not 0 <= value < 1 << 16 for value in bits):
             raise place.wrong("numbers of more than 16 bits", f"the bits of {dtype}", code="onnx-data")
-        return _raw(np.array(bits, dtype="<u2").tobytes(), dtype, place)
+        return numbers_of(np.array(bits, dtype="<u2").tobytes(), dtype, place, "onnx-data")
     field = 7 if dtype is DType.INT64 else 11 if dtype in (DType.UINT32, DType.UINT64) else 5
     numbers = one.integers(field)
     if dtype is DType.UINT64:
         numbers = [value % (1 << 64) for value in numbers]
-    return _whole(np.array(numbers, dtype=object), dtype, place)
-
-
-def _whole(numbers: Array, dtype: DType, place: Place) -> Array:
-    """Whole numbers that their type holds."""
-    low, high = dtype.bounds
-    if any(not low <= value <= high for value in numbers.reshape(-1).tolist()):
-        raise place.wrong(f"numbers that {dtype} does not hold", f"{low} to {high}", code="onnx-data")
-    return numbers.astype(bool) if dtype is DType.BOOL else numbers.astype(np.uint64 if high >= 1 << 63 else np.int64)
-
-
-def _raw(data: bytes, dtype: DType, place: Place) -> Array:
-    """Numbers from their bytes, little end first."""
-    size = dtype.bits // 8
-    if len(data) % size:
-        raise place.wrong(f"{len(data)} bytes", f"elements of {size} bytes", code="onnx-data")
-    if dtype is DType.BFLOAT16:
-        wide = np.frombuffer(data, dtype="<u2").astype(np.uint32) << 16
-        return wide.view(np.float32).astype(np.float64)
-    kind = "f" if dtype.is_float else "u" if dtype is DType.BOOL or dtype.label.startswith("u") else "i"
-    found = np.frombuffer(data, dtype=f"<{kind}{size}")
-    if dtype.is_float:
-        return found.astype(np.float64)
-    return _whole(found, dtype, place)
+    return whole_numbers(np.array(numbers, dtype=object), dtype, place, "onnx-data")
 
 
 def _beside(one: Message, place: Place) -> bytes:

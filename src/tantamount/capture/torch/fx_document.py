@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any
@@ -15,6 +14,7 @@ from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from tantamount.capture.size_symbols import encode_domain
 from tantamount.capture.torch.dynamic import Sizes
+from tantamount.capture.written_numbers import as_written
 from tantamount.errors import UserError
 
 __all__ = ["fx_document"]
@@ -202,7 +202,7 @@ class _Writer:
         if value is None or isinstance(value, bool | int):
             return value
         if isinstance(value, float):
-            return _number(_as_written(value) if _is_narrow_arithmetic(node) else value)
+            return _number(_written(value, node))
         if isinstance(value, complex):
             return {"complex": [value.real, value.imag]}
         if isinstance(value, torch._ops.OpOverload):  # what auto_functionalized applies
@@ -235,31 +235,10 @@ _ENCODED: dict[type, str] = {
 }
 
 
-# Operators whose number is rounded to 32 bits before anything is done with it, where the result has 32 bits or fewer.
-_ARITHMETIC = {
-    f"aten.{name}.{kind}" for name in ("add", "sub", "rsub", "mul", "div") for kind in ("Scalar", "Tensor")
-}  # fmt: skip
-_NARROW = (torch.float32, torch.bfloat16, torch.float16)
-
-
-def _is_narrow_arithmetic(node: fx.Node) -> bool:
-    value = node.meta.get("val")
-    return str(node.target) in _ARITHMETIC and isinstance(value, Tensor) and value.dtype in _NARROW
-
-
-def _as_written(value: float) -> float:
-    """A number that is the 32-bit rounding of a decimal of up to seven digits, as that decimal.
-
-    PyTorch's kernels round such numbers where they are composed in C++ (the epsilon of a norm is 9.999999747378752e-06
-    there), and not where Python composes them, as for DTensors. In arithmetic of 32 bits both are one number."""
-    if not isfinite(value) or not 1e-30 < abs(value) < 1e30 or _in_32_bits(value) != value:
-        return value
-    decimals = (float(f"{value:.{digits}g}") for digits in range(1, 8))
-    return next((decimal for decimal in decimals if _in_32_bits(decimal) == value), value)
-
-
-def _in_32_bits(value: float) -> float:
-    return struct.unpack("f", struct.pack("f", value))[0]
+def _written(value: float, node: fx.Node) -> float:
+    result = node.meta.get("val")
+    dtype = str(result.dtype).removeprefix("torch.") if isinstance(result, Tensor) else ""
+    return as_written(value, str(node.target), dtype)
 
 
 def _number(value: Any) -> Any:
