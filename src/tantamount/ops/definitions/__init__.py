@@ -13,7 +13,7 @@ __all__ = ["FAMILIES", "load"]
 
 FAMILIES = (
     "elementwise", "logic", "activation", "movement", "joining", "creation", "contraction", "reduction", "indexing",
-    "norm", "attention", "varlen_attention", "loss", "random", "collective", "backward", "vendor", "vllm",
+    "norm", "attention", "varlen_attention", "loss", "random", "collective", "backward", "vendor", "vllm", "vllm_experts",
     "hlo", "hlo_convolution", "hlo_orders", "hlo_indexing", "hlo_collective", "hlo_custom", "complex", "fourier",
     "functions", "orders", "searching", "views", "padding", "sampling", "foreach", "products", "overwrites",
     "numbers", "assertions", "aliases", "slopes", "convolution", "pooling",
