@@ -19,13 +19,16 @@ from tantamount.capture.torch.vllm_prompts import attending, prompt_attentions, 
 __all__ = ["VllmModel"]
 
 
+_OTHER_NAMES = {"PhimoeForCausalLM": "PhiMoEForCausalLM"}  # of vLLM, as configurations on the hub have them
+
+
 def _with_architecture(config: Any) -> Any:
     """The configuration with the class of its causal language model, by which vLLM chooses its own; without one it
     takes the part of the model below the vocabulary, or what transformers has."""
     if not config.architectures:
         names = import_module("transformers.models.auto.modeling_auto").MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
         if config.model_type in names:
-            config.architectures = [names[config.model_type]]
+            config.architectures = [_OTHER_NAMES.get(names[config.model_type], names[config.model_type])]
     return config
 
 
