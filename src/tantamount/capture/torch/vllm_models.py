@@ -41,6 +41,8 @@ class VllmModel(nn.Module):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             self.settings, self.model = model_of(self.config)
+        for parameter in self.model.parameters():  # which are memory that nothing was written into
+            parameter.data.zero_()
         self.prompts = prompt_attentions(self.modules())
         with_kernels_of_experts(self.modules())
 
