@@ -89,12 +89,14 @@ _LITGPT = {
 # transformers against vLLM (where it is installed), by model type: those that vLLM has a model of its own for
 _VLLM = (
     "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "phi3", "cohere", "granite", "stablelm", "gpt2", "opt",
-    "falcon", "gptj", "bloom",
+    "falcon", "gptj", "bloom", "mixtral", "qwen2_moe", "qwen3_moe", "granitemoe", "olmoe",
 )  # fmt: skip
 _ALSO = {
     "gemma2": f"{_HEAD},sliding_window=4,query_pre_attn_scalar={{head}}",
     "gptj": "n_embd={hidden},n_head=4,n_layer=1,n_positions=64,vocab_size=96,rotary_dim={head}",
     "bloom": "hidden_size={hidden},n_head=4,n_layer=1,vocab_size=96",
+    "qwen3_moe": f"{_HEAD},num_experts=4,num_experts_per_tok=2,moe_intermediate_size=80,experts=batched_mm",
+    "granitemoe": f"{_GROUPED},num_local_experts=4,num_experts_per_tok=2,experts=batched_mm",
 }
 
 

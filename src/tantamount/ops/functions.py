@@ -27,8 +27,8 @@ else:
     np = _NumPy()
 
 __all__ = [
-    "BY_COMPARISONS", "CHOOSING", "DISTINCT_IN_A_ROW", "FITTING", "FUNCTIONS", "MODULI", "POSITIONS_IN_A_ROW", "ROUNDINGS",
-    "ROW_FUNCTIONS", "STAND_IN_FEATURES", "Function", "Ties", "evaluate_rows", "rounded_by", "tied_rows",
+    "BY_COMPARISONS", "CHOOSING", "DISTINCT_IN_A_ROW", "FITTING", "FUNCTIONS", "MODULI", "POSITIONS_IN_A_ROW",
+    "ROUNDINGS", "ROW_FUNCTIONS", "STAND_IN_FEATURES", "Function", "Ties", "evaluate_rows", "rounded_by", "tied_rows",
 ]  # fmt: skip
 
 

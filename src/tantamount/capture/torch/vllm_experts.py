@@ -1,7 +1,7 @@
 """vLLM's mixtures of experts, as they run on a CPU: with the kernel that vLLM chooses, and weights packed for it.
 
-vLLM packs the weights of experts when all is loaded. Here they stay as its loaders fill them, and each forward pass packs
-them, by vLLM's own function: what the kernel makes of a parameter is then part of the program.
+vLLM packs the weights of experts when all is loaded. Here they stay as its loaders fill them, and each forward pass
+packs them, by vLLM's own function: what the kernel makes of a parameter is then part of the program.
 """
 
 # pyright: basic, reportMissingImports=false

@@ -81,7 +81,7 @@ def cpu_fused_moe(
     """output[t] := sum_k topk_weights[t, k] (W2[e] act(W13[e] input[t] + w13_bias[e]) + w2_bias[e]), e = topk_id[t, k]
 
     ``W13`` and ``W2`` are the weights as they were before they were packed. ``act`` takes gates from the first half of
-    its operand and what they let through from the second (``swigluoai``: from even and odd elements, both cut off at 7).
+    its operand and what they let through from the second (``swigluoai``: from even and odd elements, cut off at 7).
     With ``skip_weighted`` the factors ``topk_weights`` are left out.
     """
     _portable(isa)
