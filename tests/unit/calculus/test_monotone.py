@@ -60,3 +60,28 @@ def test_a_rounding_grows_in_steps(name: str) -> None:
     rounded = [w.b.function(name, z) for z in (x, y)]
     assert not w.equivalent(w.b.less(*rounded), w.b.less(x, y))
     assert float(FUNCTIONS[name].evaluate(1.001)) == float(FUNCTIONS[name].evaluate(1.0))
+
+
+def taken(w: Workbench, x: Tensor, *, ordered: bool) -> tuple[Tensor, Tensor]:
+    """The two greatest elements of each row and their places, sorted or not."""
+    return w.aten("aten.topk.default", x, 2, -1, True, ordered)
+
+
+def test_results_that_are_not_sorted() -> None:
+    """They are those of the sorted ones, in some order: sums over all of them are equal, and nothing else is."""
+    w = Workbench()
+    x, table = w.input("x", 2, 5), w.input("t", 5, 3)
+    (_, at), (_, anyhow) = (taken(w, x, ordered=ordered) for ordered in (True, False))
+    rows = [w.b.gather(table, [places, None]) for places in (at, anyhow)]
+    sums = [w.b.sum(w.b.function("tanh", one), (1,)) for one in rows]
+    by_place = w.input("c", 2)
+    weighed = [w.b.contract("tkf,k->tf", one, by_place) for one in rows]
+    assert w.equivalent(*sums)
+    assert not w.equivalent(*weighed)
+    assert not w.equivalent(at, anyhow)
+    assert not w.equivalent(*(w.b.select(one, 1, 0) for one in rows))
+    _, least = w.aten("aten.topk.default", x, 2, -1, False, False)
+    other = w.b.gather(table, [least, None])
+    assert not w.equivalent(sums[0], w.b.sum(w.b.function("tanh", other), (1,)))
+    data = w.data(3)
+    np.testing.assert_allclose(w.value(sums[0], data), w.value(sums[1], data))

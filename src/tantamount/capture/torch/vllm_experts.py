@@ -11,6 +11,8 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from typing import Any
 
+from tantamount.errors import UserError
+
 __all__ = ["packing", "with_kernels_of_experts"]
 
 _WEIGHTS = ("w13_weight", "w2_weight")
@@ -23,7 +25,13 @@ def _experts(modules: Iterable[Any]) -> list[Any]:
 def with_kernels_of_experts(modules: Iterable[Any]) -> None:
     """Choose the kernel of every layer of experts, which vLLM does after it has loaded them."""
     for layer in _experts(modules):
-        layer.quant_method._init_moe_kernel(layer)
+        method = layer.quant_method
+        if not hasattr(method, "_init_moe_kernel"):
+            raise UserError(
+                "capture-vllm", place=f"the experts of {getattr(layer, 'layer_name', type(layer).__name__)}",
+                found=type(method).__name__, needed="experts whose weights are not quantised",
+            )  # fmt: skip
+        method._init_moe_kernel(layer)
 
 
 @contextmanager
@@ -31,6 +39,8 @@ def packing(modules: Iterable[Any]) -> Generator[None]:
     """Layers of experts with their weights packed; afterwards they are as before."""
     layers = _experts(modules)
     kept = [{name: layer._parameters[name] for name in _WEIGHTS} for layer in layers]
+    biases = [layer.w13_bias for layer in layers if hasattr(layer, "w13_bias")]
+    unpadded = [bias.data for bias in biases]
     try:
         for layer in layers:
             layer.quant_method.moe_kernel.fused_experts.process_weights_after_loading(layer)
@@ -38,3 +48,5 @@ def packing(modules: Iterable[Any]) -> Generator[None]:
     finally:
         for layer, weights in zip(layers, kept, strict=True):
             layer._parameters.update(weights)
+        for bias, data in zip(biases, unpadded, strict=True):
+            bias.data = data
