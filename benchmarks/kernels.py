@@ -116,11 +116,15 @@ def vllm_rows() -> Iterator[str]:
         "grouped queries": PromptAttention(HEAD**-0.5), "sliding window": PromptAttention(HEAD**-0.5, 5),
         "soft cap": PromptAttention(HEAD**-0.5, cap=3.0), "ALiBi": PromptAttention(HEAD**-0.5, slopes=slopes),
         "window, soft cap and ALiBi": PromptAttention(HEAD**-0.5, 40, 3.0, slopes),
+        "sinks": PromptAttention(HEAD**-0.5, sinks="sinks"),
+        "sinks and sliding window": PromptAttention(HEAD**-0.5, 5, sinks="sinks"),
     }  # fmt: skip
+    scores = torch.randn(8, generator=generator) * 3
     for about, attention in kinds.items():
-        whole = attention(*(x.double() for x in (q, k, v)))
+        sinks = (scores,) if attention.sinks else ()
+        whole = attention(*(x.double() for x in (q, k, v, *sinks)))
         for how, tokens in (("prefill", 70), ("chunked prefill", 9), ("decode", 1)):
-            found = paged(attention, q[-tokens:], k, v)
+            found = paged(attention, q[-tokens:], k, v, *sinks)
             apart_by = float((found - whole[-tokens:]).abs().max() / whole[-tokens:].abs().max())
             yield f"| `vllm.unified_attention` | {how}, {about} | yes | {apart_by:.1e} |"
     for case in vllm_cases():

@@ -6,7 +6,8 @@ the scores of a row differ by less than the literal less 746 (``exp(-746)`` is 0
 literal is -inf, if
 
 * which elements it masks depends on no input: it is known, by execution;
-* it reaches a softmax along one dimension and nothing else, through additions, selections, layout and positive factors;
+* it reaches a softmax along one dimension and nothing else, through additions, selections, layout, positive factors and
+  concatenations; and the greatest element of each row, which is subtracted from the row before that softmax;
 * every row of that softmax keeps an element: where none is kept, a finite literal gives equal weights, and -inf NaN;
 * what is kept is the same with either.
 
@@ -187,7 +188,7 @@ class _Check:
                 bad.append(name)
             for reader in graph.users[name]:
                 node = graph.by_name[reader]
-                if reader not in self.variable or reader in carrying:
+                if reader not in self.variable or reader in carrying or self._greatest(node, name) is not None:
                     continue
                 if self._passes(node, name):
                     carrying.add(reader)
@@ -229,6 +230,10 @@ class _Check:
             return node.type is not None and node.type.dtype.is_float
         if base == "add":
             return len(node.args) == 2 and "alpha" not in node.kwargs
+        if base == "cat":
+            return not node.kwargs
+        if base == "sub":
+            return any(self._greatest(self.graph.by_name[user], name) == node.name for user in self.graph.users[name])
         if base in ("mul", "div"):
             factor = node.args[1] if len(node.args) == 2 and not node.kwargs else None
             return isinstance(factor, (int, float)) and not isinstance(factor, bool) and 0 < factor < inf
@@ -237,6 +242,34 @@ class _Check:
             condition = node.args[position] if len(node.args) == 3 else None
             return isinstance(condition, Ref) and condition.name not in self.variable and condition.name != name
         return False
+
+    def _greatest(self, node: Node, name: str) -> str | None:
+        """Of a node that takes the greatest element of each row of a tensor: the difference of the tensor and these, if
+        nothing else reads them, and nothing but softmaxes along these rows reads it. A softmax does not depend on what
+        is subtracted from a row, and the greatest element is one that is kept, whatever the others are."""
+        by_name, users = self.graph.by_name, self.graph.users
+        if node.kwargs or node.args[:1] != (Ref(name),) or len(node.args) != 3 or node.args[2] is not True:
+            return None
+        dim, value = node.args[1], node.name
+        if node.target == "aten.max.dim":
+            taken = users[node.name]
+            if len(taken) != 1 or by_name[taken[0]].args != (Ref(node.name), 0):
+                return None
+            value = taken[0]
+        elif node.target == "aten.amax.default" and isinstance(dim, tuple) and len(dim) == 1:
+            (dim,) = dim
+        else:
+            return None
+        shifted = by_name[users[value][0]] if len(users[value]) == 1 else None
+        rank = None if (type_ := self._type(name)) is None else len(type_.shape)
+        if shifted is None or not rank or not isinstance(dim, int) or _base(shifted) != "sub" or shifted.kwargs:
+            return None
+        if shifted.args != (Ref(name), Ref(value)) or any(
+            o.node in (node.name, value, shifted.name) for o in self.graph.outputs
+        ):
+            return None
+        reads = [self._softmax(by_name[user], shifted.name) for user in users[shifted.name]]
+        return shifted.name if reads and all(read and read[1] % rank == dim % rank for read in reads) else None
 
     def _softmax(self, node: Node, name: str) -> tuple[str, int] | None:
         """The tensor of additive masks or masked scores that a softmax reads, and the dimension of its rows."""

@@ -43,7 +43,7 @@ class VllmModel(nn.Module):
             self.settings, self.model = model_of(self.config)
         for parameter in self.model.parameters():  # which are memory that nothing was written into
             parameter.data.zero_()
-        self.prompts = prompt_attentions(self.modules())
+        self.prompts = prompt_attentions(self.modules(), {id(one): name for name, one in self.named_parameters()})
         with_kernels_of_experts(self.modules())
 
     def __deepcopy__(self, _: Any) -> VllmModel:
