@@ -89,12 +89,17 @@ _LITGPT = {
 # transformers against vLLM (where it is installed), by model type: those that vLLM has a model of its own for
 _VLLM = (
     "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "phi3", "cohere", "granite", "stablelm", "gpt2", "opt",
-    "falcon", "gptj", "bloom",
+    "falcon", "gptj", "bloom", "mixtral", "qwen2_moe", "qwen3_moe", "granitemoe", "olmoe",
+    "gpt_oss",
 )  # fmt: skip
 _ALSO = {
     "gemma2": f"{_HEAD},sliding_window=4,query_pre_attn_scalar={{head}}",
     "gptj": "n_embd={hidden},n_head=4,n_layer=1,n_positions=64,vocab_size=96,rotary_dim={head}",
     "bloom": "hidden_size={hidden},n_head=4,n_layer=1,vocab_size=96",
+    "qwen3_moe": f"{_HEAD},num_experts=4,num_experts_per_tok=2,moe_intermediate_size=80,experts=batched_mm",
+    "gpt_oss": f"{_HEAD},num_local_experts=4,num_experts_per_tok=2,sliding_window=4,initial_context_length=64,"
+    "experts=batched_mm",
+    "granitemoe": f"{_GROUPED},num_local_experts=4,num_experts_per_tok=2,experts=batched_mm",
 }
 
 
@@ -124,7 +129,8 @@ def rows(heads: list[int]) -> Iterator[Row]:
             yield Row(f"{kind} hf/litgpt {head}", f"hf:{kind},{one.format(**sizes)}", second)
         for kind in _VLLM:
             text = {**_EAGER_SDPA, **_ALSO}[kind].format(**sizes)
-            eager = ",attn=eager" if kind == "gemma2" else ""  # the fused operator leaves the cap of scores out
+            # fused attention leaves the cap of scores out, and has no sinks
+            eager = ",attn=eager" if kind in ("gemma2", "gpt_oss") else ""
             truth = "REFUTED" if kind == "bloom" else "PROVED"  # vLLM 0.32 has the exact GELU there
             yield Row(f"{kind} hf/vllm {head}", f"hf:{kind},{text}{eager}", f"vllm:{kind},{text}", truth)
 

@@ -116,11 +116,15 @@ def vllm_rows() -> Iterator[str]:
         "grouped queries": PromptAttention(HEAD**-0.5), "sliding window": PromptAttention(HEAD**-0.5, 5),
         "soft cap": PromptAttention(HEAD**-0.5, cap=3.0), "ALiBi": PromptAttention(HEAD**-0.5, slopes=slopes),
         "window, soft cap and ALiBi": PromptAttention(HEAD**-0.5, 40, 3.0, slopes),
+        "sinks": PromptAttention(HEAD**-0.5, sinks="sinks"),
+        "sinks and sliding window": PromptAttention(HEAD**-0.5, 5, sinks="sinks"),
     }  # fmt: skip
+    scores = torch.randn(8, generator=generator) * 3
     for about, attention in kinds.items():
-        whole = attention(*(x.double() for x in (q, k, v)))
+        sinks = (scores,) if attention.sinks else ()
+        whole = attention(*(x.double() for x in (q, k, v, *sinks)))
         for how, tokens in (("prefill", 70), ("chunked prefill", 9), ("decode", 1)):
-            found = paged(attention, q[-tokens:], k, v)
+            found = paged(attention, q[-tokens:], k, v, *sinks)
             apart_by = float((found - whole[-tokens:]).abs().max() / whole[-tokens:].abs().max())
             yield f"| `vllm.unified_attention` | {how}, {about} | yes | {apart_by:.1e} |"
     for case in vllm_cases():
@@ -168,6 +172,67 @@ def vllm_cases() -> Iterator[Case]:
             return torch.cat([a, b], 1)
 
         yield Case("_C.rotary_embedding", about, turned, (places, query, key, table))
+    yield from cases_of_experts()
+    yield from cases_of_int8()
+
+
+def cases_of_experts() -> Iterator[Case]:
+    """vLLM's fused experts, their weights packed by its own function."""
+    ops = import_module("vllm._custom_ops")
+
+    generator = torch.Generator().manual_seed(8)
+
+    def drawn(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, generator=generator)
+
+    for act, count, bias, dtype, about in (
+        ("silu", 2, False, torch.float32, "two of four experts"), ("silu", 2, False, torch.bfloat16, "bfloat16"),
+        ("silu", 1, True, torch.float32, "without factors, with biases"), ("gelu", 2, True, torch.float32, "biases"),
+        ("gelu_tanh", 3, False, torch.float32, "three of four experts"),
+        ("swigluoai", 2, True, torch.float32, "values that are cut off"),
+    ):  # fmt: skip
+        x, w13, w2 = drawn(70, 32) * 2, drawn(4, 128, 32), drawn(4, 32, 64)
+        biases = (drawn(4, 128) * 4, drawn(4, 32)) if bias else ()
+        chosen = torch.stack([torch.randperm(4, generator=generator)[:count] for _ in range(70)]).int()
+        skip = about.startswith("without")
+
+        def mixed(
+            ids: Any, factors: Any, a: Any, b: Any, c: Any, *more: Any, act: str = act, skip: bool = skip
+        ) -> torch.Tensor:
+            out = torch.empty_like(a)
+            b, c = (ops.cpu_prepack_moe_weight(weight, "vec") for weight in (b, c))
+            ops.cpu_fused_moe(out, a, b, c, *(more or (None, None)), factors, ids, act, "vec", skip)
+            return out
+
+        weights = tuple(weight.to(dtype) for weight in (x, w13, w2, *biases))
+        factors = torch.rand(70, count, generator=generator)
+        yield Case("_C.prepack_moe_weight, _C.cpu_fused_moe", f"{act}, {about}", mixed, (chosen, factors, *weights))
+
+
+def cases_of_int8() -> Iterator[Case]:
+    """vLLM's quantisation: rows whose numbers are halves after scaling, and random ones."""
+    ops = import_module("vllm._custom_ops")
+
+    generator = torch.Generator().manual_seed(9)
+    halves = torch.tensor(
+        [[127, 0.5, 1.5, 2.5, -0.5, -1.5, 126.5, -126.5], [1, 256, 1.5, 2.5, 3.5, 101.5, 102.5, 254.5]]
+    )
+    x = torch.cat([halves, torch.randn(30, 8, generator=generator) * 9])
+    name = "_C.dynamic_scaled_int8_quant"
+    for dtype in (torch.float32, torch.bfloat16):
+        about = str(dtype).removeprefix("torch.")
+        for azp in (False, True):
+            for which, what in enumerate(("codes", "scales", "zero points")[: 2 + azp]):
+
+                def each(a: Any, which: int = which, azp: bool = azp) -> torch.Tensor:
+                    return ops.scaled_int8_quant(a, symmetric=not azp)[which]
+
+                kind = "with zero points" if azp else "symmetric"
+                yield Case(name, f"{kind}: {what}, {about}", each, (x.to(dtype),))
+    scale, zero = torch.tensor([0.5]), torch.tensor([3], dtype=torch.int32)
+    name = "_C.static_scaled_int8_quant"
+    yield Case(name, "symmetric", lambda a, s: ops.scaled_int8_quant(a, s)[0], (x, scale))
+    yield Case(name, "with a zero point", lambda a, s, z: ops.scaled_int8_quant(a, s, z, False)[0], (x, scale, zero))
 
 
 def graph_of(case: Case) -> Graph:

@@ -29,6 +29,9 @@ FALCON = "vocab_size=96,num_hidden_layers=1,hidden_size=64,num_attention_heads=4
 SMALL = "vocab_size=96,num_hidden_layers=1,hidden_size=128,num_attention_heads=4,intermediate_size=96"
 BLOOM = "hidden_size=128,n_head=4,n_layer=1,vocab_size=96"
 GPT2 = "n_embd=128,n_head=4,n_layer=1,n_positions=64,vocab_size=96,scale_attn_weights=false"
+EXPERTS = f"{SMALL},num_key_value_heads=2,num_experts_per_tok=2,experts=batched_mm"
+OLMOE = f"{EXPERTS},num_experts=4,norm_topk_prob=true"
+PHIMOE = f"{EXPERTS},num_local_experts=4,max_position_embeddings=64,attention_bias=true,lm_head_bias=true"
 COHERE2 = f"{SMALL},num_key_value_heads=2,sliding_window=4,pad_token_id=0"
 
 FOUND = (
@@ -76,6 +79,16 @@ FOUND = (
         "vLLM's Cohere 2 sees one token more than transformers' in its sliding window",
         f"hf:cohere2,{COHERE2}",
         f"vllm:cohere2,{COHERE2}",
+    ),
+    (
+        "vLLM's OLMoE leaves the weights of experts as they are, whatever norm_topk_prob says",
+        f"hf:olmoe,{OLMOE}",
+        f"vllm:olmoe,{OLMOE}",
+    ),
+    (
+        "vLLM's PhiMoE leaves out the bias of its logits",
+        f"hf:phimoe,{PHIMOE}",
+        f"vllm:phimoe,{PHIMOE}",
     ),
 )  # fmt: skip
 

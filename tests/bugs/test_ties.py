@@ -35,6 +35,7 @@ PROMISED = [
     {"argmax", "max(dim)", "sort(stable, descending)", "argsort(stable, descending)"},
     {"sort(descending)", "sort(stable=False, descending)", "argsort(descending)"},
 ]
+ASSUMED = [{"topk", "topk(unsorted)"}]  # see the assumption `operator`, and test_topk_chooses_alike_sorted_or_not
 VALUES = {
     "max": "y = aten.amax.default(x, [-1])",
     "sort": "v, s = aten.sort.default(x, -1)\n y = aten.select.int(v, -1, 5)",
@@ -62,7 +63,7 @@ def _report(path: Path, specification: str, implementation: str, kind: str) -> R
 
 
 def _together(a: str, b: str) -> bool:
-    return a == b or any(a in group and b in group for group in PROMISED)
+    return a == b or any(a in group and b in group for group in PROMISED + ASSUMED)
 
 
 @pytest.mark.parametrize("kind", ["float32", "int64"])
@@ -86,3 +87,16 @@ def test_values_do_not_depend_on_the_choice(table: dict[str, str], rows: str, tm
             name,
             other,
         )
+
+
+@pytest.mark.parametrize(("size", "count"), [(6, 1), (6, 2), (6, 6), (40, 7), (200, 3)])
+def test_topk_chooses_alike_sorted_or_not(size: int, count: int) -> None:
+    """What is assumed of PyTorch: of rows full of ties topk takes the same elements whether it sorts them or not, and
+    the same ones of a row whose elements compare alike. Rows at least 64 times as long as the result have an algorithm of
+    their own."""
+    torch = pytest.importorskip("torch")
+    x = torch.randint(0, 3, (500, size), generator=torch.Generator().manual_seed(size)).float()
+    for largest in (True, False):
+        calls = [(row, each) for row in (x, x.exp()) for each in (True, False)]
+        found = [torch.topk(row, count, -1, largest, each)[1].sort(-1)[0] for row, each in calls]
+        assert all(torch.equal(one, found[0]) for one in found)

@@ -520,7 +520,7 @@ PAIRS = (
         "topk 2x idx",
         "x: float32[4, 6];a = mul(x, 2); v, k = aten.topk.default(a, 3, 1); -> k",
         "x: float32[4, 6];v, k = aten.topk.default(x, 3, 1); -> k",
-        "UNKNOWN",
+        "PROVED",
     ),
     Pair(
         "topk softmax",

@@ -28,12 +28,15 @@ torch = pytest.importorskip("torch", reason="the formulas are written with PyTor
 R = np.random.default_rng(0)
 
 
-def call(target: str, **kwargs: Any) -> tuple[Any, ...]:
-    """The new values of what the operator overwrites."""
-    kinds = {"f": DType.FLOAT32, "i": DType.INT64}
-    typed = {
-        key: Tensor(x.shape, kinds[x.dtype.kind], x) if isinstance(x, np.ndarray) else x for key, x in kwargs.items()
-    }
+def call(target: str, narrow: dict[str, Any] | None = None, **kwargs: Any) -> tuple[Any, ...]:
+    """The new values of what the operator overwrites. ``narrow``: the types of some operands of integers."""
+    kinds = {"f": DType.FLOAT32, "i": DType.INT64, "int8": DType.INT8, "int32": DType.INT32}
+    typed: dict[str, Any] = dict(kwargs)
+    for key, x in kwargs.items():
+        if isinstance(x, np.ndarray):
+            kind = np.dtype(narrow[key]).name if key in (narrow or {}) and narrow else x.dtype.kind
+            array = x.astype(np.int64) if kind in ("int8", "int32") else x
+            typed[key] = Tensor(x.shape, kinds[kind], array)
     row = wrapper(lookup(target, ""), "auto_functionalized", dict.fromkeys(typed), "")
     found = apply(row, "auto_functionalized", (target,), typed, Builder(Reference()), "test")
     assert isinstance(found, tuple)

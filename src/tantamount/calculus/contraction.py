@@ -12,8 +12,8 @@ from math import prod
 from typing import NamedTuple
 
 from tantamount.calculus import comparisons, partial, powers
-from tantamount.calculus.affine import Coordinate, variable
-from tantamount.calculus.atoms import Store, ValueFacts
+from tantamount.calculus.affine import Coordinate, Index, substitute_index, variable
+from tantamount.calculus.atoms import Atom, Store, ValueFacts
 from tantamount.calculus.forms import (
     Box,
     Form,
@@ -30,7 +30,7 @@ from tantamount.calculus.forms import (
 )
 from tantamount.calculus.polynomials import add, iota, multiply, pinned, scale, sum_over
 from tantamount.calculus.products import is_boolean
-from tantamount.calculus.terms import ONE, ZERO, Polynomial, factors_of, single, sole_power
+from tantamount.calculus.terms import ONE, ZERO, Factor, Polynomial, Term, factors_of, single, sole_power
 from tantamount.errors import Unsupported
 from tantamount.ops.functions import DISTINCT_IN_A_ROW
 from tantamount.sizes.symbolic import is_one, same, whole
@@ -371,6 +371,8 @@ def _position_in_row(store: Store, x: Polynomial) -> tuple[int, set[int]] | None
         return None
     number, exponent, index = power[0]
     atom = store.atoms[number]
+    if exponent == 1 and atom.op == "sum":
+        return _position_at_position(store, atom, index)
     if exponent != 1 or atom.op not in DISTINCT_IN_A_ROW:
         return None
     parts, _ = comparisons.split_affine(atom.arguments[0])[1:]
@@ -383,6 +385,24 @@ def _position_in_row(store: Store, x: Polynomial) -> tuple[int, set[int]] | None
     here = [v for v, _ in index[along].parts]
     others = {v for c, coordinate in enumerate(index) if c != along for v, _ in coordinate.parts}
     return (here[0], others) if len(here) == 1 and here[0] not in others else None
+
+
+def _position_at_position(store: Store, atom: Atom, index: Index) -> tuple[int, set[int]] | None:
+    """The same for ``sum_u [P_j == u] O_u``, an element of an order at an element of another one: of two places j, P
+    has two positions, and O has no position twice."""
+    if len(atom.ranges) != 1 or len(atom.summand) != 2:
+        return None
+    (u,) = store.fresh_axes(1)
+    here = {**dict(enumerate(index)), -1: variable(u)}
+    factors = [Factor(f.atom, f.exponent, substitute_index(f.at, here)) for f in atom.summand]
+    for guard, order in (factors, reversed(factors)):
+        known = comparisons.comparison(store, guard) if guard.exponent == 1 else None
+        if known is None or known.op != "equal" or known.affine not in (variable(u), variable(u, -1)):
+            continue
+        inner, outer = (_position_in_row(store, x) for x in (known.rest, (Term((order,), 1),)))
+        if inner is not None and outer is not None and outer[0] == u and inner[0] not in outer[1] | inner[1]:
+            return inner[0], (inner[1] | outer[1]) - {u}
+    return None
 
 
 def counting_like(store: Store, index: Form, size: int, axes: tuple[int, ...]) -> Form:

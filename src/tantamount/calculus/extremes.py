@@ -17,17 +17,17 @@ from tantamount.calculus.atoms import Store, ValueFacts
 from tantamount.calculus.choices import element_of
 from tantamount.calculus.comparisons import permuted
 from tantamount.calculus.infinities import unbounded
-from tantamount.calculus.monotone import argument_of, members_of, root_of
+from tantamount.calculus.monotone import argument_of, grows_strictly, members_of, root_of
 from tantamount.calculus.polynomials import add, as_factors, multiply, polynomial, scale, sum_over
 from tantamount.calculus.products import known_nonnegative, known_positive, monomial
 from tantamount.calculus.rebuild import Rebuild
 from tantamount.calculus.terms import ONE, ZERO, Factor, Polynomial, Rational, factors_of, position, single
 from tantamount.errors import Unsupported
-from tantamount.ops.functions import FUNCTIONS, POSITIONS_IN_A_ROW
+from tantamount.ops.functions import BY_COMPARISONS, FUNCTIONS, POSITIONS_IN_A_ROW
 
 __all__ = ["tidied"]
 
-_TURNED = frozenset({"argsort"})  # of which nothing rests on what the row is but its order
+_TURNED = frozenset({"argsort"})  # which, of equal elements, has that first which comes first, turned round or not
 
 
 def tidied(store: Store, x: Polynomial, box: object = ()) -> Polynomial:
@@ -84,7 +84,7 @@ class _Tidying(Rebuild):
             if root is not None:  # |u| = 2 max(u, 0) - u
                 u = self.polynomial(polynomial(store, [monomial(store, 1, root)]))
                 return self._power(add(store, scale(self._positive_part(u), 2), scale(u, -1)), 2 * e)
-        if atom.op in _TURNED:
+        if atom.op in BY_COMPARISONS:
             found = self._order(Factor(a, 1, index))
             if found is not None:
                 return self._power(found, e)
@@ -169,7 +169,8 @@ class _Tidying(Rebuild):
 
     # -- orders
     def _order(self, factor: Factor) -> Polynomial | None:
-        """The stable order of a row in its tidy form; ``None`` if the row is not one polynomial."""
+        """An order of a row in its tidy form: that of the simplest row whose elements compare alike. ``None`` if the
+        row is not one polynomial, or an order that may choose otherwise were it turned round."""
         store = self.store
         atom = store.atoms[factor.atom]
         place, row = (self.polynomial(argument_of(store, factor, k)) for k in range(2))
@@ -185,6 +186,8 @@ class _Tidying(Rebuild):
         store.fired["tidy-extremes"] += bool(layers)
         descending = bool(atom.attributes[0])
         if inner and as_factors(store, inner)[0] < 0:
+            if atom.op not in _TURNED:
+                return None
             inner, descending = scale(inner, -1), not descending
         pair, at = store.apply("pair", (), (position(variable(axis)), inner), ValueFacts(integer=True))
         whole = sum_over(store, single(pair, at), {axis: (0, count)})
@@ -247,9 +250,8 @@ def _function(store: Store, x: Polynomial, strictly: bool) -> tuple[tuple[str, R
             return (("falling", f.exponent), scale(base, -1)) if known_positive(store, f) else None
         return None if even and not known_nonnegative(store, f) else (("power", f.exponent), base)
     declared = FUNCTIONS.get(op)
-    if op == "log" or (declared is not None and declared.growing and declared.arity == 1):
-        if strictly and declared is not None and declared.integer:
-            return None
+    grows = op == "log" or (declared is not None and declared.growing and declared.arity == 1)
+    if grows_strictly(op) if strictly else grows:
         return (op, 1), argument_of(store, f)
     return None
 

@@ -13,9 +13,9 @@ from tantamount.calculus.atoms import Store
 from tantamount.calculus.polynomials import add, polynomial, scale
 from tantamount.calculus.products import exact, known_positive, monomial, substitute_polynomial
 from tantamount.calculus.terms import Exponent, Factor, Monomial, Polynomial, Term
-from tantamount.ops.functions import FUNCTIONS
+from tantamount.ops.functions import FUNCTIONS, ROUNDINGS
 
-__all__ = ["argument_of", "members_of", "root_of", "with_sign_of"]
+__all__ = ["argument_of", "grows_strictly", "members_of", "root_of", "with_sign_of"]
 
 
 def with_sign_of(store: Store, x: Polynomial) -> Polynomial:
@@ -103,14 +103,17 @@ def _of_two(store: Store, one: Term, other: Term) -> Polynomial | None:
         bases = [monomial(store, s, (Factor(h.atom, 1, h.at),)) for h, s in ((f, c), (g, -c))]
         return polynomial(store, bases)
     op = store.atoms[f.atom].op
-    if op != store.atoms[g.atom].op or not _grows_strictly(op):
+    if op != store.atoms[g.atom].op or not grows_strictly(op):
         return None
     return scale(add(store, argument_of(store, f), scale(argument_of(store, g), -1)), c)
 
 
-def _grows_strictly(op: str) -> bool:
+def grows_strictly(op: str) -> bool:
+    """True for a function of one number that gives larger numbers larger values; roundings give some the same."""
     declared = FUNCTIONS.get(op)
-    return op == "log" or (declared is not None and declared.growing and not declared.integer and declared.arity == 1)
+    if declared is None or declared.integer or declared.arity != 1 or op in ROUNDINGS.values():  # these grow in steps
+        return op == "log"
+    return declared.growing
 
 
 def _exponent(store: Store, m: Monomial) -> Polynomial | None:

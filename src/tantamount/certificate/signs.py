@@ -386,7 +386,7 @@ class _Signs(Interpretation):
     def rows(
         self, name: str, xs: Sequence[_Sign], attributes: tuple[Number | str, ...], results: Sequence[int]
     ) -> tuple[_Sign, ...]:
-        signs = _NOT_NEGATIVE if name in ("argsort", "first_unordered") else _FINITE
+        signs = _NOT_NEGATIVE if name == "argsort" else _FINITE
         return tuple(_everywhere(signs, (*xs[0].shape[:-1], size)) for size in results)
 
     # -- what data decide

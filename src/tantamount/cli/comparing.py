@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from os.path import isfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,7 +98,7 @@ def compared(request: Request, **options: Any) -> Answer:
     options |= {"save_relations": request.save, "save_rules": request.rules}
     outputs = relations_of(request.outputs, "--output")
     names = request.first, request.second
-    models = [":" in name and not Path(name).exists() for name in names]
+    models = [":" in name and not isfile(name) for name in names]  # a configuration may be longer than a path
     if not any(models):
         first, second = (read_graph(name) for name in names)
         return compare(first, second, relations=relations, outputs=outputs, **options)

@@ -6,7 +6,8 @@ the scores of a row differ by less than the literal less 746 (``exp(-746)`` is 0
 literal is -inf, if
 
 * which elements it masks depends on no input: it is known, by execution;
-* it reaches a softmax along one dimension and nothing else, through additions, selections, layout and positive factors;
+* it reaches a softmax along one dimension and nothing else, through additions, selections, layout, positive factors and
+  concatenations; and the greatest element of each row, which is subtracted from the row before that softmax;
 * every row of that softmax keeps an element: where none is kept, a finite literal gives equal weights, and -inf NaN;
 * what is kept is the same with either.
 
@@ -138,7 +139,7 @@ def _base(node: Node) -> str:
     return parts[1] if len(parts) == 3 and parts[0] == "aten" else ""
 
 
-def _greatest(node: Node, name: str) -> int | None:
+def _row_of_maximum(node: Node, name: str) -> int | None:
     """The dimension along which a node takes the greatest elements of a tensor; ``None`` for any other node."""
     dims = node.kwargs.get("dimensions")
     if node.target != "hlo.reduce" or node.kwargs.get("kind") != "maximum" or node.args != (Ref(name),):
@@ -204,7 +205,7 @@ class _Check:
                 bad.append(name)
             for reader in graph.users[name]:
                 node = graph.by_name[reader]
-                if reader not in self.variable or reader in carrying:
+                if reader not in self.variable or reader in carrying or self._greatest(node, name) is not None:
                     continue
                 if self._passes(node, name):
                     carrying.add(reader)
@@ -250,6 +251,10 @@ class _Check:
             return node.type is not None and node.type.dtype.is_float
         if base == "add":
             return len(node.args) == 2 and "alpha" not in node.kwargs
+        if base == "cat":
+            return not node.kwargs
+        if base == "sub":
+            return any(self._greatest(self.graph.by_name[user], name) == node.name for user in self.graph.users[name])
         if base in ("mul", "div"):
             factor = node.args[1] if len(node.args) == 2 and not node.kwargs else None
             return isinstance(factor, (int, float)) and not isinstance(factor, bool) and 0 < factor < inf
@@ -258,6 +263,34 @@ class _Check:
             condition = node.args[position] if len(node.args) == 3 else None
             return isinstance(condition, Ref) and condition.name not in self.variable and condition.name != name
         return False
+
+    def _greatest(self, node: Node, name: str) -> str | None:
+        """Of a node that takes the greatest element of each row of a tensor: the difference of the tensor and these, if
+        nothing else reads them, and nothing but softmaxes along these rows reads it. A softmax does not depend on what
+        is subtracted from a row, and the greatest element is one that is kept, whatever the others are."""
+        by_name, users = self.graph.by_name, self.graph.users
+        if node.kwargs or node.args[:1] != (Ref(name),) or len(node.args) != 3 or node.args[2] is not True:
+            return None
+        dim, value = node.args[1], node.name
+        if node.target == "aten.max.dim":
+            taken = users[node.name]
+            if len(taken) != 1 or by_name[taken[0]].args != (Ref(node.name), 0):
+                return None
+            value = taken[0]
+        elif node.target == "aten.amax.default" and isinstance(dim, tuple) and len(dim) == 1:
+            (dim,) = dim
+        else:
+            return None
+        shifted = by_name[users[value][0]] if len(users[value]) == 1 else None
+        rank = None if (type_ := self._type(name)) is None else len(type_.shape)
+        if shifted is None or not rank or not isinstance(dim, int) or _base(shifted) != "sub" or shifted.kwargs:
+            return None
+        if shifted.args != (Ref(name), Ref(value)) or any(
+            o.node in (node.name, value, shifted.name) for o in self.graph.outputs
+        ):
+            return None
+        reads = [self._softmax(by_name[user], shifted.name) for user in users[shifted.name]]
+        return shifted.name if reads and all(read and read[1] % rank == dim % rank for read in reads) else None
 
     def _softmax(self, node: Node, name: str) -> tuple[str, int] | None:
         """The tensor of additive masks or masked scores that a softmax reads, and the dimension of its rows."""
@@ -270,7 +303,7 @@ class _Check:
             causal = [x for x in (*node.args, *node.kwargs.values()) if x is True]
             others = [x for x in references(node) if x == name]
             return (name, -1) if mask == Ref(name) and not causal and len(others) == 1 else None
-        if (dim := _greatest(node, name)) is not None:
+        if (dim := _row_of_maximum(node, name)) is not None:
             return name, dim
         if node.target == "hlo.subtract" and node.args[0] == Ref(name) and isinstance(node.args[1], Ref):
             return self._less_greatest(node, name, node.args[1].name)
@@ -282,7 +315,7 @@ class _Check:
         if other == name or any(self.graph.by_name[user].target != "hlo.exponential" for user in self._read_by(node)):
             return None
         for reader in self.graph.users[name]:
-            dim, type_ = _greatest(self.graph.by_name[reader], name), self._type(reader)
+            dim, type_ = _row_of_maximum(self.graph.by_name[reader], name), self._type(reader)
             if dim is None or type_ is None or not self._spread(other, reader):
                 continue
             if any(type(size) is not int for size in type_.shape) or prod(type_.shape) > _ELEMENTS:

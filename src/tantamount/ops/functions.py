@@ -27,8 +27,8 @@ else:
     np = _NumPy()
 
 __all__ = [
-    "CHOOSING", "DISTINCT_IN_A_ROW", "FITTING", "FUNCTIONS", "MODULI", "POSITIONS_IN_A_ROW", "ROUNDINGS",
-    "ROW_FUNCTIONS", "STAND_IN_FEATURES", "Function", "Ties", "evaluate_rows", "rounded_by", "tied_rows",
+    "BY_COMPARISONS", "CHOOSING", "DISTINCT_IN_A_ROW", "FITTING", "FUNCTIONS", "MODULI", "POSITIONS_IN_A_ROW",
+    "ROUNDINGS", "ROW_FUNCTIONS", "STAND_IN_FEATURES", "Function", "Ties", "evaluate_rows", "rounded_by", "tied_rows",
 ]  # fmt: skip
 
 
@@ -231,10 +231,10 @@ def _order(x: Any, attributes: tuple[Any, ...], last: bool = False) -> tuple[Any
     return (x.shape[-1] - 1 - found,)
 
 
-def _first_unordered(x: Any, attributes: tuple[Any, ...], last: bool = False) -> tuple[Any, ...]:
-    """``attributes = (descending, count, operator, ...)``. Positions of the ``count`` first elements, in an order of
-    their own: by position."""
-    return (np.sort(_order(x, attributes, last)[0][..., : int(attributes[1])], axis=-1),)
+def _unsorted_keys(x: Any, attributes: tuple[Any, ...], last: bool = False) -> tuple[Any, ...]:
+    """``attributes = (descending, count, operator, ...)``. What an operator puts the ``count`` first elements in order
+    by, where it promises none: here their positions."""
+    return (_order(x, attributes, last)[0][..., : int(attributes[1])],)
 
 
 def _running_place(x: Any, attributes: tuple[Any, ...], last: bool = True) -> tuple[Any, ...]:
@@ -267,14 +267,15 @@ def _searched(row: Any, wanted: Any, attributes: tuple[Any, ...]) -> tuple[Any, 
 ROW_FUNCTIONS: dict[str, Callable[..., tuple[Any, ...]]] = {
     "argsort": _argsort,
     "order": _order,
-    "first_unordered": _first_unordered,
+    "unsorted_keys": _unsorted_keys,
     "running_place": _running_place,
     "searched": _searched,
     "sinkhorn": _sinkhorn,
     "matrix_exp": _matrix_exp,
 }
 
-DISTINCT_IN_A_ROW = frozenset({"argsort", "order", "first_unordered"})  # no value occurs twice in a row of the result
+DISTINCT_IN_A_ROW = frozenset({"argsort", "order"})  # no value occurs twice in a row of the result
+BY_COMPARISONS = frozenset({"argsort", "order"})  # of rows whose elements compare alike: the same
 POSITIONS_IN_A_ROW = DISTINCT_IN_A_ROW | {"running_place", "searched"}  # every value is a position in the row
 
 
@@ -289,7 +290,7 @@ class Ties(Enum):
 
 # Row functions that choose among equal elements as nothing promises. Their attributes name the operator that
 # chooses and its arguments: another operator, or the same with other arguments, may choose otherwise.
-CHOOSING = frozenset({"order", "first_unordered", "running_place"})
+CHOOSING = frozenset({"order", "unsorted_keys", "running_place"})
 
 
 def tied_rows(name: str, x: Any, attributes: tuple[Any, ...]) -> int:

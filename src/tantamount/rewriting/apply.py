@@ -109,6 +109,7 @@ def rewritten(
     if found:
         graph = _replaced(graph, found)
         now = check_graph(graph, groups)
+        found = {root: one for root, one in found.items() if root in now}  # others were between what another replaced
         if all(now[root] == types[root] for root in found):
             result.graph = graph
             result.uses = [Use(one.rule.name, root) for root, one in found.items()]

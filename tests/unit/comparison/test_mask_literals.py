@@ -63,6 +63,25 @@ def test_masked_fill_and_factors_are_followed() -> None:
     assert proved(SCALED, HALF) == (True, ["mask-literals"])
 
 
+SHIFTED = (
+    "x = add(s, m)\nc = aten.cat.default([x, s], -1)\n{}\nt = sub(c, v)\ny = aten._softmax.default(t, -1, False)\n-> y"
+)
+GREATEST = {
+    "max": "g = aten.max.dim(c, -1, True)\nv = getitem(g, 0)",
+    "amax": "v = aten.amax.default(c, [1], True)",
+}
+
+
+@pytest.mark.parametrize("greatest", GREATEST.values(), ids=GREATEST)
+def test_rows_are_joined_and_less_their_greatest_element(greatest: str) -> None:
+    """As attention with sinks has it: more scores in each row, and nothing is left of what is subtracted."""
+    plain = INFINITE.partition("x = add")[0]
+    shifted = SHIFTED.format(greatest)
+    unshifted = "x = add(s, m)\nc = aten.cat.default([x, s], -1)\ny = aten._softmax.default(c, -1, False)\n-> y"
+    for second in (plain + shifted, plain + unshifted):
+        assert proved(masked("-1e9", shifted), second) == (True, ["mask-literals"])
+
+
 SOFTMAX = "y = aten._softmax.default(x, -1, False)\n-> y"
 READ = "x = add(s, m)\np = aten._softmax.default(x, -1, False)\ny = add(p, m)\n-> y"
 COLUMNS = "x = add(s, m)\nf = aten.slice.Tensor(x, 0, 0, 2)\ny = aten._softmax.default(f, 0, False)\n-> y"
@@ -81,6 +100,13 @@ SOFT = "l = aten.scalar_tensor.default(-100.0)"
         ("it is an output", masked("-1e9", "y = add(s, m)\n-> y")),
         ("along columns, of which one is masked", masked("-1e9", COLUMNS)),
         ("not a softmax", masked("-1e9", "x = add(s, m)\ny = aten.sigmoid.default(x)\n-> y")),
+        ("the greatest of columns", masked("-1e9", SHIFTED.format("v = aten.amax.default(c, [0], True)"))),
+        ("the least is subtracted", masked("-1e9", SHIFTED.format("v = aten.amin.default(c, [1], True)"))),
+        ("its place is read", masked("-1e9", SHIFTED.format(
+            "g = aten.max.dim(c, -1, True)\nv = getitem(g, 0)\nj = getitem(g, 1)").replace("-> y", "-> y, j"))),
+        ("the greatest is read again", masked("-1e9", SHIFTED.format(GREATEST["max"]).replace("-> y", "-> y, v"))),
+        ("it is less than the greatest", masked("-1e9", SHIFTED.format(GREATEST["amax"]).replace("(c, v)", "(v, c)"))),
+        ("a softmax of columns", masked("-1e9", SHIFTED.format(GREATEST["amax"]).replace("(t, -1,", "(t, 0,"))),
         ("it is subtracted", masked("-1e9", f"x = sub(s, m)\n{SOFTMAX}")),
     ],
 )  # fmt: skip

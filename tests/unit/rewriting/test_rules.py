@@ -211,6 +211,24 @@ def test_operands_that_can_be_exchanged_are(tmp_path: Path) -> None:
     assert places(one, RELU + "c = aten.clone.default(a)\ny = add(x, c)\n-> y") == [{"x": "x"}]
 
 
+def test_what_another_rule_replaced_is_not_rewritten(tmp_path: Path) -> None:
+    """A rule that applies to a node between what another takes the place of has nothing left to do."""
+    inner, outer = (
+        rule(tmp_path, f'[rules.{name}]\ninputs = {{ x = "float32[n]" }}\nleft = "{left}"\nright = "{right}"')
+        for name, left, right in (
+            ("twice", "aten.add.Tensor(x, x)", "aten.mul.Tensor(x, 2)"),
+            ("negative", "aten.neg.default(aten.add.Tensor(x, x))", "aten.mul.Tensor(x, -2)"),
+        )
+    )
+    found = rewritten(
+        graph("x: float32[5]\na = aten.add.Tensor(x, x)\ny = aten.neg.default(a)\n-> y"), None,
+        [Pattern.of(one) for one in (inner, outer)], lambda given: evidence_of(given, Limits(), Effort()),
+        first=True, limits=Limits(), effort=Effort(),
+    )  # fmt: skip
+    assert [use.rule for use in found.uses] == ["negative"]
+    assert [node.target for node in found.graph.nodes if node.op == "call"] == ["aten.mul.Tensor"]
+
+
 @pytest.mark.parametrize("most", [-1, 0])
 def test_ways_of_matching_are_bounded_and_it_is_said(tmp_path: Path, most: int) -> None:
     program, effort = graph(RELU + "y = add(a, x)\n-> y"), Effort(bounds=replace(Bounds(), rewriting_matches=most))

@@ -249,11 +249,12 @@ def _megatron(text: str) -> Built:
 
 def _vllm(text: str) -> Built:
     """``vllm:DIR``, ``vllm:config.json`` or ``vllm:MODEL_TYPE``: vLLM's model of a configuration of transformers,
-    filled by vLLM's own loader; keys are the configuration's. Needs vLLM's CPU build."""
+    filled by vLLM's own loader; keys are the configuration's (``experts``, which says how transformers computes them,
+    says nothing here). Needs vLLM's CPU build."""
     import_module("vllm")
     module: Any = import_module("tantamount.capture.torch.vllm_models")
     what, values = _split(text)
-    tokens = _tokens(values)
+    tokens, _ = _tokens(values), values.pop("experts", None)
     return Built(module.VllmModel(_config(what, values)), (tokens,), module.VllmModel.load)
 
 

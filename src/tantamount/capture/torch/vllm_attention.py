@@ -56,6 +56,7 @@ def with_kernels(
     constants = dict(program.document.get("constants", {}))
     results: dict[str, str] = {}  # of attentions that are spelled out
     kept: list[dict[str, Any]] = []
+    held: dict[str, dict[str, Any]] = {}  # parameters that only kernels read
     for node in nodes:
         if node["target"] == "getitem" and node["args"][0].get("node") in results:
             if node["args"][1] != 1:
@@ -77,6 +78,10 @@ def with_kernels(
                 shapes = {name: tuple(one["shape"]) for name, one in operands.items()}
                 dtypes = {one["dtype"] for one in operands.values()}
                 if len(shapes) == 3 and len(dtypes) == 1:
+                    if known.sinks:
+                        heads = shapes[given["query"]["node"]][1:2]
+                        shapes[known.sinks] = heads
+                        held[known.sinks] = {"shape": list(heads), "dtype": next(iter(dtypes))}
                     place, dtype = node.get("stack", ""), getattr(torch, dtypes.pop())
                     made, results[node["name"]], more = spliced(known, shapes, node["name"], place, dtype)
                     kept += made
@@ -86,7 +91,9 @@ def with_kernels(
         kept.append(node)
     if updates:
         raise _another(f"node {next(iter(updates))}", "a cache update that belongs to no attention")
-    document = {**program.document, "nodes": kept, "constants": constants}
+    like = next(node for node in nodes if node["op"] == "placeholder")
+    extra = [{**like, "name": name, "target": name, **typed} for name, typed in held.items() if name not in by_name]
+    document = {**program.document, "nodes": [*extra, *kept], "constants": constants}
     graph = parse_graph(json.dumps(document), program.graph.path, limits_from_environment())
     return replace(program, graph=graph, document=document)
 

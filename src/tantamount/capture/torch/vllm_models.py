@@ -13,9 +13,13 @@ from tantamount.capture.programs import Program
 from tantamount.capture.torch.programs import capture
 from tantamount.capture.torch.vllm import forward_of, model_of
 from tantamount.capture.torch.vllm_attention import kernels_of, with_kernels
+from tantamount.capture.torch.vllm_experts import packing, with_kernels_of_experts
 from tantamount.capture.torch.vllm_prompts import attending, prompt_attentions, with_computed_tables
 
 __all__ = ["VllmModel"]
+
+
+_OTHER_NAMES = {"PhimoeForCausalLM": "PhiMoEForCausalLM"}  # of vLLM, as configurations on the hub have them
 
 
 def _with_architecture(config: Any) -> Any:
@@ -24,7 +28,7 @@ def _with_architecture(config: Any) -> Any:
     if not config.architectures:
         names = import_module("transformers.models.auto.modeling_auto").MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
         if config.model_type in names:
-            config.architectures = [names[config.model_type]]
+            config.architectures = [_OTHER_NAMES.get(names[config.model_type], names[config.model_type])]
     return config
 
 
@@ -37,7 +41,10 @@ class VllmModel(nn.Module):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             self.settings, self.model = model_of(self.config)
-        self.prompts = prompt_attentions(self.modules())
+        for parameter in self.model.parameters():  # which are memory that nothing was written into
+            parameter.data.zero_()
+        self.prompts = prompt_attentions(self.modules(), {id(one): name for name, one in self.named_parameters()})
+        with_kernels_of_experts(self.modules())
 
     def __deepcopy__(self, _: Any) -> VllmModel:
         return VllmModel(self.config)  # settings and groups cannot be copied; weights come from loaders
@@ -45,7 +52,7 @@ class VllmModel(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         """The logits, of shape (1, tokens, vocabulary)."""
         ids = tokens.reshape(-1)
-        with attending(self.modules(), self.prompts):
+        with attending(self.modules(), self.prompts), packing(self.modules()):
             found = forward_of(self.model, self.settings)(ids, torch.arange(ids.shape[0]))
         return found["logits"].unsqueeze(0)
 
@@ -56,9 +63,14 @@ class VllmModel(nn.Module):
 
     @staticmethod
     def load(model: VllmModel, checkpoint: dict[str, Tensor]) -> None:
-        """vLLM's own loader of a checkpoint of transformers."""
+        """vLLM's own loader of a checkpoint, as transformers saves it: its models may keep the weights of experts in
+        one tensor, its files have one for each."""
         from vllm.config import set_current_vllm_config
 
+        transformers: Any = import_module("transformers")
+        saved: Any = import_module("transformers.core_model_loading").revert_weight_conversion
+        with torch.device("meta"):
+            named = transformers.AutoModelForCausalLM.from_config(model.config)
         with set_current_vllm_config(model.settings):
             inner: Any = model.model
-            inner.load_weights(checkpoint.items())
+            inner.load_weights(saved(named, checkpoint).items())

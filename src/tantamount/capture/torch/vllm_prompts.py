@@ -34,7 +34,7 @@ _TABLE = "cos_sin_cache"  # of a rotary embedding
 # what a kernel holds beside its numbers, where one device attends causally to an ordinary cache
 _ORDINARY: Mapping[str, object] = {
     "attn_type": "decoder", "kv_cache_dtype": "auto", "is_fp8_kv_cache": False, "kv_sharing_target_layer_name": None,
-    "sinks": None, "use_zentorch_sdpa": False, "need_to_return_lse_for_decode": False,
+    "use_zentorch_sdpa": False, "need_to_return_lse_for_decode": False,
     "dcp_rank": 0, "dcp_world_size": 1, "pcp_rank": 0, "pcp_world_size": 1, "total_cp_rank": 0,
     "total_cp_world_size": 1,
 }  # fmt: skip
@@ -46,16 +46,19 @@ _NUMBERS = frozenset({"scale", "sliding_window", "logits_soft_cap", "alibi_slope
 class PromptAttention:
     """Causal attention of a prompt over itself. ``window``: how many keys a query sees, its own among them (0: all
     before it); ``cap``: scores are ``cap tanh(score / cap)`` (0: as they are); ``slopes``: of ALiBi, one for each
-    query head (none: no bias)."""
+    query head (none: no bias); ``sinks``: the parameter that has one more score for every query head, which takes part
+    in the softmax and has no value (none: no such score)."""
 
     scale: float
     window: int = 0
     cap: float = 0.0
     slopes: tuple[float, ...] = field(default=())
+    sinks: str = ""
 
-    def __call__(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    def __call__(self, query: Tensor, key: Tensor, value: Tensor, sinks: Tensor | None = None) -> Tensor:
         """The attention, of shape (tokens, heads, value size), of a query of shape (tokens, heads, size) and of keys
-        and values, of which each head serves as many query heads, one after the other, as there are for it."""
+        and values, of which each head serves as many query heads, one after the other, as there are for it; and of
+        the sinks, one for each query head, if it has some."""
         tokens, heads = query.shape[:2]
         each = heads // key.shape[1]
         key, value = (x.unsqueeze(2).expand(-1, -1, each, -1).reshape(tokens, heads, -1) for x in (key, value))
@@ -69,11 +72,21 @@ class PromptAttention:
         hidden = behind < 0
         if self.window:
             hidden = hidden | (behind >= self.window)
-        weights = torch.softmax(scores.masked_fill(hidden, float("-inf")), -1)
+        scores = scores.masked_fill(hidden, float("-inf"))
+        if sinks is not None:
+            scores = torch.cat([scores, sinks.reshape(-1, 1, 1).expand(-1, tokens, 1)], -1)
+        weights = torch.softmax(scores, -1)[..., :tokens]
         return torch.matmul(weights, value.permute(1, 0, 2)).permute(1, 0, 2)
 
 
-def paged(attention: PromptAttention, query: Tensor, key: Tensor, value: Tensor, block: int = 32) -> Tensor:
+def paged(
+    attention: PromptAttention,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    sinks: Tensor | None = None,
+    block: int = 32,
+) -> Tensor:
     """The same by vLLM's own kernel for CPUs, over a cache whose blocks are in reverse; the query may be of the last
     tokens only. Raises RuntimeError for head sizes and types that the kernel is not built for."""
     ops: Any = import_module("vllm._custom_ops")
@@ -94,7 +107,7 @@ def paged(attention: PromptAttention, query: Tensor, key: Tensor, value: Tensor,
     ops.cpu_attention_with_kv_cache(
         query, *cache, found, starts, lengths, attention.scale, True,
         torch.tensor(attention.slopes) if attention.slopes else None, window, table.unsqueeze(0), attention.cap, plan,
-        None,
+        sinks,
     )  # fmt: skip
     return found
 
@@ -105,7 +118,7 @@ def attending(modules: Iterable[Any], prompts: Mapping[str, PromptAttention]) ->
     layers of which it is known, by name."""
     layers = [module for module in modules if getattr(module, "layer_name", None) in prompts]
     for layer in layers:
-        layer.impl.forward = partial(_attend, prompts[layer.layer_name])
+        layer.impl.forward = partial(_attend, prompts[layer.layer_name], getattr(layer.impl, "sinks", None))
     try:
         yield
     finally:
@@ -115,6 +128,7 @@ def attending(modules: Iterable[Any], prompts: Mapping[str, PromptAttention]) ->
 
 def _attend(
     attention: PromptAttention,
+    sinks: Tensor | None,
     layer: Any,
     query: Tensor,
     key: Tensor,
@@ -123,12 +137,16 @@ def _attend(
     output: Tensor,
     **__: Any,
 ) -> Tensor:
-    return output.copy_(paged(attention, query, key, value).reshape(output.shape))
+    return output.copy_(paged(attention, query, key, value, sinks).reshape(output.shape))
 
 
-def attention_of(kernel: Any) -> PromptAttention | None:
-    """The attention that vLLM's kernel of a layer computes; ``None`` where it holds something that is not known."""
+def attention_of(kernel: Any, names: Mapping[int, str] | None = None) -> PromptAttention | None:
+    """The attention that vLLM's kernel of a layer computes; ``None`` where it holds something that is not known.
+    ``names``: of parameters, by what ``id`` gives for them."""
     known = dict(vars(kernel))
+    sinks = known.pop("sinks", None)
+    if sinks is not None and id(sinks) not in (names or {}):
+        return None
     for name, wanted in _ORDINARY.items():
         value = known.pop(name, wanted)
         if (value.value if isinstance(value, Enum) else value) != wanted:
@@ -143,15 +161,17 @@ def attention_of(kernel: Any) -> PromptAttention | None:
         0 if window is None or window < 0 else window,
         float(cap or 0.0),
         () if slopes is None else tuple(float(x) for x in slopes),
+        "" if sinks is None else (names or {})[id(sinks)],
     )
 
 
-def prompt_attentions(modules: Iterable[Any]) -> dict[str, PromptAttention]:
-    """The attention of every layer of which it is known, by the layer's name as it is in graphs."""
+def prompt_attentions(modules: Iterable[Any], names: Mapping[int, str] | None = None) -> dict[str, PromptAttention]:
+    """The attention of every layer of which it is known, by the layer's name as it is in graphs. ``names``: as in
+    :func:`attention_of`."""
     found: dict[str, PromptAttention] = {}
     for module in modules:
         name, kernel = getattr(module, "layer_name", None), getattr(module, "impl", None)
-        attention = None if name is None or kernel is None else attention_of(kernel)
+        attention = None if name is None or kernel is None else attention_of(kernel, names)
         if attention is not None:
             found[str(name)] = found[f"LayerName({name!r})"] = attention
     return found

@@ -14,6 +14,7 @@ __all__ = ["FAMILIES", "load"]
 FAMILIES = (
     "elementwise", "logic", "activation", "movement", "joining", "creation", "contraction", "reduction", "indexing",
     "norm", "attention", "varlen_attention", "loss", "random", "collective", "backward", "vendor", "vllm",
+    "vllm_experts", "vllm_quantised",
     "hlo", "hlo_convolution", "hlo_orders", "hlo_indexing", "hlo_collective", "hlo_custom", "complex", "fourier",
     "functions", "orders", "searching", "views", "padding", "sampling", "foreach", "products", "overwrites",
     "numbers", "assertions", "aliases", "slopes", "convolution", "pooling",

@@ -21,8 +21,9 @@ __all__ = ["CHOICE", "chosen_order", "count_of", "some", "sorting_order", "take_
 _REDUCTION = "reduction"
 
 CHOICE = (
-    "which of several equal elements an operator chooses or puts first, where PyTorch does not promise it, and the "
-    "order of unsorted results, depend on the operator, its arguments and the row alone"
+    "which of several equal elements an operator chooses or puts first, where PyTorch does not promise it, depends on "
+    "the operator, its arguments and how the elements of the row compare alone, not on whether topk sorts its result; "
+    "the order of unsorted results depends on the operator, its arguments and the row alone"
 )
 
 
@@ -402,15 +403,15 @@ def argsort(b: Builder, self: Tensor, dim: int = -1, descending: bool = False) -
 def topk(
     b: Builder, self: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> tuple[Tensor, Tensor]:
-    """the k largest (smallest) elements along dim in order, and their positions"""
+    """the k largest (smallest) elements along dim, in order if sorted, and their positions"""
     along = b.dim(self, dim)
     if not self.rank or not 0 < k <= self.shape[along]:
         raise ShapeProblem(f"the {k} first elements along dimension {dim} of {self.type}")
-    if sorted:
-        order = chosen_order(b, self, along, largest, k, "topk")
-    else:
+    order = chosen_order(b, self, along, largest, k, "topk")
+    if not sorted:  # the same, in an order of their own: that of some keys, of which nothing is known
         x, _ = _row_of(b, self, along)
-        (order,) = b.rows("first_unordered", [x], along, (largest, k, "topk"), [(k, DType.INT64)])
+        (keys,) = b.rows("unsorted_keys", [x], along, (largest, k, "topk"), [(k, DType.INT64)])
+        order = take_along(b, order, along, _stable_order(b, keys, along, False))
     return take_along(b, self, along, order), order
 
 

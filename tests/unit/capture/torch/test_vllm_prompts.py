@@ -141,6 +141,25 @@ def test_a_call_becomes_its_definition(kind: str) -> None:
         with_kernels(program(0), {}, prompts)
 
 
+def test_sinks_are_a_parameter_that_only_the_kernel_reads() -> None:
+    """One more score for each query head, without a value; the graph has the parameter as an input of its own."""
+    scores = torch.nn.Parameter(torch.tensor([0.5, -1.0, 2.0, 0.0], dtype=torch.float64))
+    found = attention_of(kernel(sinks=scores), {id(scores): "a.sinks"})
+    assert found is not None
+    assert found.sinks == "a.sinks"
+    attention = PromptAttention(0.25, window=3, sinks="a.sinks")
+    graph = with_kernels(program(), {}, {"LayerName('a')": attention}).graph
+    assert graph.inputs[0].name == "a.sinks"
+    q, k, v = drawn()
+    given = {"q": q.numpy(), "k": k.numpy(), "v": v.numpy(), "out": np.zeros((7, HEADS, 6))}
+    computed = interpret(graph, {**given, "a.sinks": scores.detach().numpy()}).array("y")
+    for t in range(7):
+        for h in range(HEADS):
+            seen = slice(max(0, t - 2), t + 1)
+            row = torch.cat([k[seen, h // 2] @ q[t, h] * 0.25, scores[h : h + 1].detach()])
+            assert np.allclose(computed[t, h], (row.softmax(0)[:-1] @ v[seen, h // 2]).numpy(), atol=1e-12)
+
+
 def test_layers_with_definitions_need_no_words() -> None:
     odd = SimpleNamespace(layer_name="a", impl=kernel(alibi_slopes=torch.tensor(SLOPES)))
     with pytest.raises(UserError, match="alibi_slopes"):
