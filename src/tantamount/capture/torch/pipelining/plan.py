@@ -518,9 +518,12 @@ def _on_cpu(module: nn.Module) -> nn.Module:
             for name, tensor in table.items():
                 if tensor is not None and tensor.device.type == "meta":
                     if id(tensor) not in made:  # tied weights stay tied
-                        empty = torch.empty_like(tensor, device="cpu")
-                        weight = isinstance(tensor, nn.Parameter)
-                        made[id(tensor)] = nn.Parameter(empty, tensor.requires_grad) if weight else empty
+                        if isinstance(tensor, nn.Parameter):
+                            made[id(tensor)] = nn.Parameter(
+                                torch.empty_like(tensor, device="cpu"), tensor.requires_grad
+                            )
+                        else:  # is compared with that of one device
+                            made[id(tensor)] = torch.zeros_like(tensor, device="cpu")
                     table[name] = made[id(tensor)]  # type: ignore[assignment]
     return own
 
