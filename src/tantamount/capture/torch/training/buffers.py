@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from operator import getitem
 from typing import Any
 
 import torch
@@ -28,6 +29,7 @@ _VIEWS = (_aten.view.default, _aten.reshape.default, _aten._unsafe_view.default)
 _REMOVED = (
     *_ALIKE, *_SCALED, *_VIEWS, _aten.slice.Tensor, _aten.slice_scatter.default, _aten.cat.default, _aten.copy.default,
     _aten.empty.memory_format, _aten.zeros.default, _c10d.all_reduce.default, _c10d.wait_tensor.default,
+    _c10d.all_gather_into_tensor.default, _aten.split_with_sizes.default, getitem,
 )  # fmt: skip
 
 
@@ -43,7 +45,8 @@ class Call:
 
 def without_buffers(graph: fx.Graph) -> tuple[Call, ...]:
     """Rewrite slices of vectors that were put together from parts as what is done with the part: ``all_reduce(x)[a:b]``
-    as ``all_reduce(x[a:b])``, and so for scaling; ``slice_scatter(x, y, ...)[a:b]`` as a part of ``y`` or of ``x``.
+    as ``all_reduce(x[a:b])``, and so for scaling; columns ``[:, a:b]`` of what ranks gathered, a row of each, as what they
+    gather of ``x[a:b]`` (FSDP's parameters); ``slice_scatter(x, y, ...)[a:b]`` as a part of ``y`` or of ``x``.
     What cannot be taken apart stays; what nobody uses then is taken out, also sums over ranks of which nothing is read.
 
     Returned are the collectives that the program calls now, in its order. The ranks of a group compute what they did
@@ -60,6 +63,8 @@ def without_buffers(graph: fx.Graph) -> tuple[Call, ...]:
                 found = parts.part(node.args[0], start, end)
                 if found is not None:
                     node.replace_all_uses_with(found)
+        elif node.target is getitem and (found := parts.gathered(node)) is not None:
+            node.replace_all_uses_with(found)
     parts.in_order()
     for node in reversed(list(graph.nodes)):
         if not node.users and node.target in _REMOVED:
@@ -132,6 +137,9 @@ class _Parts:
             if low <= start and end <= high:
                 return self.part(args[1], start - low, end - low)
             return self.part(args[0], start, end) if end <= low or high <= start else None
+        if x.target is getitem and args[0].target is _aten.split_with_sizes.default and _vector(args[0].args[0]):
+            before = sum(args[0].args[1][: args[1]])
+            return self.part(args[0].args[0], start + before, end + before)
         if x.target is _aten.slice.Tensor:
             where = window(x, 1)
             whole = where is not None and where[0] == 0 and where[3] == 1
@@ -159,6 +167,39 @@ class _Parts:
             self.calls[reduced] = whole, (low + start, low + end)
             return self._made(x, (reduced,), end - start)
         return x if (start, end) == (0, x.meta["val"].shape[0]) else None
+
+    def gathered(self, node: fx.Node) -> fx.Node | None:
+        """For columns of the rows that ranks gathered, what they gather of their parts; ``None`` for anything else."""
+        split, k = node.args
+        if split.target is not _aten.split_with_sizes.default or split.args[2:] not in ((1,), (-1,)):  # type: ignore[union-attr]
+            return None
+        rows, sizes = split.args[:2]  # type: ignore[union-attr]
+        waited = rows.args[0] if rows.target in _VIEWS else None
+        if not _vector(waited) or waited.target is not _c10d.wait_tensor.default:
+            return None
+        whole = waited.args[0]
+        if whole.target is not _c10d.all_gather_into_tensor.default or len(whole.args) != 3:
+            return None
+        vector, ranks = whole.args[:2]
+        if not _assembled(vector) or tuple(rows.meta["val"].shape) != (ranks, vector.meta["val"].shape[0]):
+            return None
+        start = sum(sizes[:k])
+        end = start + sizes[k]
+        key = (whole, start, end)
+        if key not in self.known:
+            self.known[key] = None
+            own = self.part(vector, start, end)
+            if own is not None:
+                made = self._made(whole, (own, *whole.args[1:]), ranks * sizes[k])
+                self.calls[made] = whole, (start, end)
+                self.known[key] = self._made(waited, (made,), ranks * sizes[k])
+        found = self.known[key]
+        if found is None:
+            return None
+        with self.graph.inserting_before(node):
+            view = self.graph.call_function(_aten.view.default, (found, [ranks, sizes[k]]))
+        view.meta = {**node.meta}
+        return view
 
     def in_order(self) -> None:
         """Let parts of one collective be called in the order of their places, whatever is read first: ranks that read
