@@ -85,3 +85,24 @@ def test_parts_of_a_sum_over_ranks_meet_their_places() -> None:
 
     assert operands(uneven=False) == [["a", "b"], ["b", "a"]]
     assert operands(uneven=True) == [["cat"], ["cat"]]
+
+
+def test_what_ranks_gather_is_gathered_part_by_part() -> None:
+    """FSDP's parameters: columns of the rows that ranks gathered of vectors that hold many tensors."""
+    c10d = torch.ops._c10d_functional
+
+    def gathered(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        whole = aten.slice_scatter(torch.empty(5), x, 0, 0, 2)
+        whole = aten.slice_scatter(whole, y, 0, 2, 5)
+        parts = torch.cat([aten.view(part, [-1]) for part in aten.split_with_sizes(whole, [2, 3])])
+        rows = aten.view(c10d.wait_tensor(c10d.all_gather_into_tensor(parts, 4, "dp")), [4, 5])
+        return tuple(part.reshape(-1) for part in aten.split_with_sizes(rows, [2, 3], 1))
+
+    graph = make_fx(gathered, tracing_mode="fake")(torch.rand(2), torch.rand(3)).graph
+    calls = without_buffers(graph)
+    graph.lint()
+    gathers = [node for node in graph.nodes if node.target is c10d.all_gather_into_tensor.default]
+    assert [node.args for node in gathers] == [(one, 4, "dp") for one in graph.find_nodes(op="placeholder")]
+    assert [(call.number, call.part) for call in calls] == [(0, (0, 2)), (0, (2, 5))]
+    (output,) = graph.find_nodes(op="output")
+    assert [node.meta["val"].shape[0] for node in output.args[0]] == [8, 12]

@@ -45,8 +45,8 @@ class Call:
 
 def without_buffers(graph: fx.Graph) -> tuple[Call, ...]:
     """Rewrite slices of vectors that were put together from parts as what is done with the part: ``all_reduce(x)[a:b]``
-    as ``all_reduce(x[a:b])``, and so for scaling; columns ``[:, a:b]`` of what ranks gathered, a row of each, as what they
-    gather of ``x[a:b]`` (FSDP's parameters); ``slice_scatter(x, y, ...)[a:b]`` as a part of ``y`` or of ``x``.
+    as ``all_reduce(x[a:b])``, and so for scaling; columns ``[:, a:b]`` of what ranks gathered, a row of each, as what
+    they gather of ``x[a:b]`` (FSDP's parameters); ``slice_scatter(x, y, ...)[a:b]`` as a part of ``y`` or of ``x``.
     What cannot be taken apart stays; what nobody uses then is taken out, also sums over ranks of which nothing is read.
 
     Returned are the collectives that the program calls now, in its order. The ranks of a group compute what they did
