@@ -155,8 +155,6 @@ class _Sizes(TypesOnly):
 
 
 def _inputs(out: Gathered, graph: Graph, side: str) -> dict[str, TensorType]:
-    if any(node.type is not None and node.type.dtype.is_complex for node in graph.inputs):
-        raise Unsupported("inputs that are complex numbers")
     return {
         node.name: replace(
             node.type, shape=tuple(out.facts.variable((side, node.name, k), n) for k, n in enumerate(node.type.shape))
