@@ -18,7 +18,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from tantamount.errors import DataDependent, Unsupported
+from tantamount.errors import DataDependent
 from tantamount.ir.graph import Argument, Graph, Node, Ref, references
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh

@@ -140,8 +140,8 @@ def reduce_step(
     squares: bool = False,
 ) -> Step:
     """The step that comes after the last backward pass of a stage: PyTorch's end of it, and what the user does.
-    ``placed`` is how the passes leave the gradient of every parameter that is a DTensor, over ``axes``. ``squares``: the square of
-    the norm of all gradients is computed as well, by PyTorch's function."""
+    ``placed`` is how the passes leave the gradient of every parameter that is a DTensor, over ``axes``.
+    ``squares``: the square of the norm of all gradients is computed as well, by PyTorch's function."""
     from torch.distributed.fsdp import FSDPModule, fully_shard
     from torch.distributed.pipelining.stage import _PipelineStageBase
 
