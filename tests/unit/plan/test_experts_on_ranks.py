@@ -17,12 +17,13 @@ torch = pytest.importorskip("torch")
 
 from torch import Tensor, nn  # noqa: E402
 from torch.distributed._functional_collectives import all_to_all_single_autograd  # noqa: E402
-from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh  # noqa: E402
 from torch.distributed.fsdp import fully_shard  # noqa: E402
 from torch.distributed.pipelining import ScheduleGPipe  # noqa: E402
-from torch.distributed.tensor import DTensor, Shard, distribute_tensor  # noqa: E402
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor  # noqa: E402
 
 from tantamount.capture.torch.pipelining import plan_of_schedule  # noqa: E402
+from tantamount.capture.torch.training.ranks import capture_side  # noqa: E402
 
 EXPERTS = 2
 Reduce = Callable[[nn.Module, Any], None]
@@ -101,3 +102,27 @@ def test_parts_alone_in_fsdp_are_refused(tmp_path: Path) -> None:
 
     with pytest.raises(UserError, match="reduced in every backward pass"):
         plan(tmp_path, None, inner)
+
+
+def test_meshes_are_known_by_their_ranks() -> None:
+    """One dimension along two axes; names that are those of other axes; ranks that are along none."""
+
+    def sides(*shape: int, names: tuple[str, ...], swapped: bool = False) -> Any:
+        def build(_: int) -> Any:
+            mesh = init_device_mesh("cpu", (4,), mesh_dim_names=("all",))
+            if swapped:
+                mesh = DeviceMesh("cpu", torch.tensor([[0, 3], [1, 2]]), mesh_dim_names=names)
+            elif len(shape) > 1:
+                mesh = init_device_mesh("cpu", shape, mesh_dim_names=names)
+            cuts = [Shard(0), *[Replicate()] * (mesh.ndim - 1)]
+            x = DTensor.from_local(torch.empty(2, 2), mesh, cuts, run_check=False)
+            return (lambda x: {"y": x * 2}), (), {"kwargs": {"x": x}}
+
+        return capture_side(build, {"dp": 2, "tp": 2}, "a test")
+
+    found = sides(4, names=("all",))
+    assert found.inputs["x"] == {"dp": "Shard(0)", "tp": "Shard(0)"}
+    assert found.order == {("dp", "tp")}
+    assert sides(2, 2, names=("tp", "dp")).outputs["y"] == {"dp": "Shard(0)"}
+    with pytest.raises(UserError, match="the mesh"):
+        sides(2, 2, names=("dp", "tp"), swapped=True)

@@ -52,7 +52,7 @@ def plan_of_torchtitan(config: Any, *, folder: str | Path, name: str = "torchtit
             parallelism.pipeline_parallel_schedule_csv
             or pipelining.get_schedule_class(parallelism.pipeline_parallel_schedule),
             titan.stages, microbatches=titan.microbatches, mesh=titan.mesh,
-            rows=[axis for axis in titan.mesh if axis not in ("pp", "tp")], parallelize=titan.parallelize,
+            rows=[axis for axis in ("dp_replicate", "fsdp") if axis in titan.mesh], parallelize=titan.parallelize,
             loss=titan.loss, stage_loss=titan.stage_loss(), reduction="sum", scale_grads=False, batch=rows, target=rows,
             optimizer=_optimizer(config.optimizer), max_norm=float(training.max_norm),
             assumed=[*titan.assumed, *sentences_of_experts(experts)],
@@ -73,11 +73,6 @@ def _check(config: Any) -> None:
         ("parallelism.pipeline_parallel_degree", p.pipeline_parallel_degree > 1, "2 or more"),
         ("parallelism.data_parallel_shard_degree", p.data_parallel_shard_degree >= 1, "a number of ranks"),
         ("parallelism.context_parallel_degree", p.context_parallel_degree == 1, "1"),
-        (
-            "parallelism.expert_parallel_degree",
-            p.expert_parallel_degree == 1 or p.expert_parallel_degree % p.tensor_parallel_degree == 0,
-            "a multiple of tensor_parallel_degree",
-        ),
         ("parallelism.spmd_backend", p.spmd_backend == "partial_dtensor", _BACKEND),
         ("training.enable_cpu_offload", not t.enable_cpu_offload, "False"),
         ("override.imports", not config.override.imports, "none"),
@@ -88,6 +83,10 @@ def _check(config: Any) -> None:
             for part in place.split("."):
                 value = getattr(value, part)
             raise _wrong(place, repr(value), needed)
+    degrees = {1, p.tensor_parallel_degree if p.tensor_parallel_degree > 1 else p.data_parallel_shard_degree}
+    if p.expert_parallel_degree not in degrees:  # experts would be cut over two axes in another order than the rest is
+        needed = " or ".join(map(str, sorted(degrees)))
+        raise _wrong("parallelism.expert_parallel_degree", repr(p.expert_parallel_degree), needed)
     if getattr(spec.model, "mtp_layers", None):
         raise _wrong("model_spec.model.mtp_layers", "layers that predict further tokens", "none")
     if getattr(spec.model, "enable_weight_tying", False):
@@ -159,12 +158,8 @@ class _Titan:
     @property
     def mesh(self) -> dict[str, int]:
         p = self.config.parallelism
-        experts = max(p.expert_parallel_degree // p.tensor_parallel_degree, 1)  # of the ranks of fsdp
-        apart = 1 < experts < p.data_parallel_shard_degree
-        shards = {"efsdp": p.data_parallel_shard_degree // experts, "ep": experts}
         inner = {
-            "dp_replicate": p.data_parallel_replicate_degree,
-            **(shards if apart else {"fsdp": p.data_parallel_shard_degree}),
+            "dp_replicate": p.data_parallel_replicate_degree, "fsdp": p.data_parallel_shard_degree,
             "tp": p.tensor_parallel_degree,
         }  # fmt: skip
         return {"pp": p.pipeline_parallel_degree, **{axis: n for axis, n in inner.items() if n > 1}}

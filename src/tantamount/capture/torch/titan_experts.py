@@ -57,8 +57,8 @@ def sentences_of_experts(experts: list[Any]) -> list[str]:
     if not experts:
         return []
     found = [
-        "every expert has room for all tokens, with weight 0 for those that did not choose it: what torchtitan's "
-        "dispatcher sends, and its grouped products take, are those that did"
+        "every expert is sent all tokens, with weight 0 for those that did not choose it: torchtitan's dispatcher, "
+        "which sends those that did, and its grouped products are taken to be the same function"
     ]
     if any(own.load_balance_coeff is not None for own in experts):
         found.append(
