@@ -53,7 +53,7 @@ def _wrong(place: str, found: str, needed: str) -> UserError:
 
 
 def sentences_of_experts(experts: list[Any]) -> list[str]:
-    """What a plan with such layers rests on."""
+    """The sentences that a plan with such layers rests on."""
     if not experts:
         return []
     found = [

@@ -216,7 +216,7 @@ class _Parts:
         return x if _vector(x) else self._new(x, _aten.reshape.default, (x, [-1]), value.numel())
 
     def _piece(self, cat: fx.Node, dim: int, start: int, end: int) -> tuple[fx.Node, int, int] | None:
-        """Which one of tensors that are put together along a dimension has these places, and where; ``None`` if it is
+        """The one of the tensors put together along a dimension that has these places, and where; ``None`` if it is
         not one alone."""
         for one in _operands(cat):
             value = one.meta["val"]
