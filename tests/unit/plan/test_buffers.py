@@ -164,6 +164,23 @@ def test_what_fsdp_does_with_gradients_is_done_tensor_by_tensor() -> None:
     assert [(call.number, call.part) for call in calls] == [(k, p) for k in (0, 1) for p in ((0, 6), (6, 16), (16, 19))]
 
 
+def test_what_one_rank_adds_up_alone_is_taken_apart_as_well() -> None:
+    """Experts that no other rank has: a matrix with one row, and no collective."""
+
+    def kept(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        matrix = torch.cat([aten.view(one, [1, -1]) for one in (x, y)], 1)
+        scaled = aten.div(aten.view(matrix, [-1]), 2.0)
+        return aten.view(aten.slice(scaled, 0, 0, 6), [2, 3]), aten.slice(scaled, 0, 6, 10)
+
+    given = torch.rand(2, 3), torch.rand(4)
+    traced = make_fx(kept)(*given)
+    wanted = traced(*given)
+    assert without_buffers(traced.graph) == ()
+    traced.recompile()
+    assert all(torch.equal(found, one) for found, one in zip(traced(*given), wanted, strict=True))
+    assert not traced.graph.find_nodes(op="call_function", target=aten.cat.default)
+
+
 def test_what_cannot_be_taken_apart_stays_whole() -> None:
     """Reads across two gradients; gradients that are converted where they are put together; rows that are not those
     of ranks."""

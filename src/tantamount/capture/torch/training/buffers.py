@@ -159,6 +159,8 @@ class _Parts:
             return self.part(args[0], start + where[1], end + where[1]) if where is not None and whole else None
         if x.target in _VIEWS and _vector(args[0]):
             return self.part(args[0], start, end)
+        if x.target in _VIEWS and (start, end) != (0, x.meta["val"].shape[0]):
+            return self.columns(args[0], 1, start, end)  # what one rank adds up alone
         if x.target is _aten.cat.default and (len(args) == 1 or args[1] == 0):
             piece = self._piece(x, 0, start, end)
             return None if piece is None else self.part(*piece)
