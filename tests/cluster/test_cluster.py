@@ -97,6 +97,17 @@ def test_parts_of_a_plan_have_the_verdicts_that_they_have_here(cluster: Cluster,
     assert "REFUTED" in rows[1][0]
 
 
+def test_the_second_engine_compares_parts_there_as_here(cluster: Cluster, tmp_path: Path) -> None:
+    path = write_plan(tmp_path, {"layer": ('all_reduce(share, "sum", "tp")', "mul(share, 1)")})
+    rows: list[list[list[str]]] = []
+    for more in ((), ("--ray", cluster.address)):
+        code, text = _command("plan", "verify", str(path), "--engine", "smt", *more)
+        assert code == 1, text
+        rows.append([row.split()[:5] for row in text.splitlines() if "REFUTED" in row or "equal at reduced" in row])
+    assert rows[0] == rows[1]
+    assert len(rows[0]) > 2
+
+
 def test_what_does_not_answer_is_said() -> None:
     with pytest.raises(Unreachable):
         list(run_on("127.0.0.1:1", piece, ["a"]))

@@ -59,6 +59,8 @@ def write_mutant(mutant: PlanMutant, plan: Path, folder: Path) -> Path:
             write_document(folder / name, graph_document(mutant.graphs[name]))
         else:
             (folder / name).write_bytes((plan.parent / name).read_bytes())
+    if (schedule := mutant.table.get("schedule", {}).get("table")) is not None:
+        (folder / schedule).write_bytes((plan.parent / schedule).read_bytes())
     write_file(folder / "plan.toml", f"# {mutant.kind}: {mutant.what}\n{tomli_w.dumps(mutant.table)}")
     return folder / "plan.toml"
 

@@ -18,7 +18,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from tantamount.errors import DataDependent, Unsupported
+from tantamount.errors import DataDependent
 from tantamount.ir.graph import Argument, Graph, Node, Ref, references
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
@@ -155,8 +155,6 @@ class _Sizes(TypesOnly):
 
 
 def _inputs(out: Gathered, graph: Graph, side: str) -> dict[str, TensorType]:
-    if any(node.type is not None and node.type.dtype.is_complex for node in graph.inputs):
-        raise Unsupported("inputs that are complex numbers")
     return {
         node.name: replace(
             node.type, shape=tuple(out.facts.variable((side, node.name, k), n) for k, n in enumerate(node.type.shape))

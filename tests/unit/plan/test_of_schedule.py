@@ -11,6 +11,7 @@ import pytest
 
 from tantamount.answers import verify_plan
 from tantamount.errors import UserError
+from tantamount.plan.mutants import plan_mutants, write_mutant
 from tantamount.plan.read import read_plan
 from tantamount.plan.result import PlanReport
 from tantamount.verdict import Verdict
@@ -181,7 +182,10 @@ def test_the_table_is_kept_as_it_was_given(right: Path, tmp_path: Path) -> None:
     with_table(right, tmp_path / "plan", *PLAIN)
     kept = list(csv.reader((tmp_path / "plan" / "schedule.csv").open()))
     assert kept == [[*row.split(), f"{device}UPDATE"] for device, row in enumerate(PLAIN)]
-    assert read_plan(tmp_path / "plan" / "plan.toml").schedule.rendezvous is False
+    plan = read_plan(tmp_path / "plan" / "plan.toml")
+    assert plan.schedule.rendezvous is False
+    mutant = write_mutant(next(plan_mutants(plan)), tmp_path / "plan" / "plan.toml", tmp_path / "mutant")
+    assert read_plan(mutant).schedule.rendezvous is False
 
 
 def test_detours_are_taken_out_and_nothing_else() -> None:

@@ -182,6 +182,28 @@ def test_uneven_shards_stay_uneven(tmp_path: Path) -> None:
     assert sizes[0] < 30
 
 
+@pytest.mark.parametrize("right", [True, False])
+def test_complex_inputs_are_reduced_with_the_rest(right: bool, tmp_path: Path) -> None:
+    """Rotary embeddings by complex numbers, which are an input."""
+    spec = """
+        x: float32[512, 4096]
+        cache: complex64[512, 32]
+        pairs = view(x, [512, 64, 32, 2])
+        c = aten.view_as_complex.default(pairs)
+        rows = view(cache, [512, 1, 32])
+        r = mul(c, rows)
+        y = aten.view_as_real.default(r)
+        z = view(y, [512, 4096])
+        -> z
+    """
+    rank = spec.replace("4096", "2048").replace("64, 32, 2", "32, 32, 2")
+    rank = rank if right else rank.replace("mul(c, rows)", "add(c, rows)")
+    tables = '[inputs]\nx = "Shard(1)"\ncache = "Replicate()"\n[outputs]\nz = "Shard(1)"\n'
+    found = reduce_job(read_job(job_files(tmp_path, spec, [rank, rank], tables, {"tp": 2}, {})))
+    assert refine(found.job).verdict is (Verdict.PROVED if right else Verdict.REFUTED)
+    assert elements(found.job) < 20_000
+
+
 def test_a_job_without_large_sizes_is_not_reduced(tmp_path: Path) -> None:
     graph = "x: float32[2, 3]\ny = relu(x)\n-> y"
     with pytest.raises(NotReduced, match="no size can shrink"):

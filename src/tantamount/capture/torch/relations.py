@@ -13,7 +13,7 @@ from tantamount.capture.torch.tiles import Tile, expression_of
 from tantamount.errors import UserError
 from tantamount.ir.mesh import Mesh
 
-__all__ = ["group_names", "mesh_of", "relation"]
+__all__ = ["axes_of_ranks", "group_names", "mesh_of", "relation"]
 
 _Block = tuple[int, int]  # start and stop of a part of a dimension
 
@@ -43,7 +43,7 @@ def group_names(mesh: Mesh, rank: int, groups: Mapping[str, tuple[int, ...]], us
         if name not in groups:
             continue
         members = groups[name]
-        axes = next((axes for axes in _subsets(mesh) if _members(mesh, axes, rank) == members), None)
+        axes = axes_of_ranks(mesh, members, rank)
         if axes is None:
             raise UserError(
                 "capture-group", place=f"rank {rank}, process group {name}",
@@ -52,6 +52,11 @@ def group_names(mesh: Mesh, rank: int, groups: Mapping[str, tuple[int, ...]], us
             )  # fmt: skip
         names[name] = "+".join(axes) or "self"
     return names
+
+
+def axes_of_ranks(mesh: Mesh, ranks: tuple[int, ...], one: int) -> tuple[str, ...] | None:
+    """The axes along which these ranks are those that ``one`` of them is with, in their order, or ``None``."""
+    return next((axes for axes in _subsets(mesh) if _members(mesh, axes, one) == ranks), None)
 
 
 def axes_of_name(label: str) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from tantamount.capture.torch.pipelining import plan_of_schedule
+from tantamount.capture.torch.titan_experts import experts_with_room, layers_with_experts, sentences_of_experts
 from tantamount.errors import UserError
 
 __all__ = ["plan_of_torchtitan"]
@@ -41,7 +42,8 @@ def plan_of_torchtitan(config: Any, *, folder: str | Path, name: str = "torchtit
             hint="pip install torchtitan triton",
         )  # fmt: skip
     _check(config)
-    with _without_gpu(config.parallelism.spmd_backend):
+    experts = layers_with_experts(config)
+    with _without_gpu(config.parallelism.spmd_backend), experts_with_room(experts):
         titan = _Titan(config, *_split(config))
         parallelism, training = config.parallelism, config.training
         pipelining = import_module("torch.distributed.pipelining.schedules")
@@ -52,7 +54,8 @@ def plan_of_torchtitan(config: Any, *, folder: str | Path, name: str = "torchtit
             titan.stages, microbatches=titan.microbatches, mesh=titan.mesh,
             rows=[axis for axis in ("dp_replicate", "fsdp") if axis in titan.mesh], parallelize=titan.parallelize,
             loss=titan.loss, stage_loss=titan.stage_loss(), reduction="sum", scale_grads=False, batch=rows, target=rows,
-            optimizer=_optimizer(config.optimizer), max_norm=float(training.max_norm), assumed=titan.assumed,
+            optimizer=_optimizer(config.optimizer), max_norm=float(training.max_norm),
+            assumed=[*titan.assumed, *sentences_of_experts(experts)],
             folder=folder, name=name,
         )  # fmt: skip
 
@@ -70,7 +73,6 @@ def _check(config: Any) -> None:
         ("parallelism.pipeline_parallel_degree", p.pipeline_parallel_degree > 1, "2 or more"),
         ("parallelism.data_parallel_shard_degree", p.data_parallel_shard_degree >= 1, "a number of ranks"),
         ("parallelism.context_parallel_degree", p.context_parallel_degree == 1, "1"),
-        ("parallelism.expert_parallel_degree", p.expert_parallel_degree == 1, "1"),
         ("parallelism.spmd_backend", p.spmd_backend == "partial_dtensor", _BACKEND),
         ("training.enable_cpu_offload", not t.enable_cpu_offload, "False"),
         ("override.imports", not config.override.imports, "none"),
@@ -81,8 +83,12 @@ def _check(config: Any) -> None:
             for part in place.split("."):
                 value = getattr(value, part)
             raise _wrong(place, repr(value), needed)
-    if spec.post_optimizer_build_fn is not None:
-        raise _wrong("model_spec.post_optimizer_build_fn", "hooks of the optimizer", "a model without experts")
+    degrees = {1, p.tensor_parallel_degree if p.tensor_parallel_degree > 1 else p.data_parallel_shard_degree}
+    if p.expert_parallel_degree not in degrees:  # experts would be cut over two axes in another order than the rest is
+        needed = " or ".join(map(str, sorted(degrees)))
+        raise _wrong("parallelism.expert_parallel_degree", repr(p.expert_parallel_degree), needed)
+    if getattr(spec.model, "mtp_layers", None):
+        raise _wrong("model_spec.model.mtp_layers", "layers that predict further tokens", "none")
     if getattr(spec.model, "enable_weight_tying", False):
         raise _wrong("model_spec.model.enable_weight_tying", "True", "an embedding and a head of their own")
     batch = t.local_batch_size * p.data_parallel_replicate_degree * p.data_parallel_shard_degree
@@ -100,6 +106,9 @@ def _split(config: Any) -> tuple[nn.Module, list[list[str]]]:
     _without_initial_values(made, set())
     with torch.device("meta"):
         model = made.build()
+    for layer in model.layers.values():
+        if getattr(layer, "moe_enabled", False):
+            layer.moe.training = False  # counts no tokens; it does nothing else
     names = config.parallelism.module_fqns_per_model_part
     if names is None:
         degree = SimpleNamespace(pp=config.parallelism.pipeline_parallel_degree)

@@ -248,6 +248,7 @@ class _Front:
     def _parallel(self, module: nn.Module) -> tuple[nn.Module, Any]:
         """The module as a rank has it, and the mesh that it was given."""
         from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import FSDPModule
         from torch.nn.parallel import DistributedDataParallel
 
         mesh = (
@@ -262,6 +263,13 @@ class _Front:
             raise UserError(
                 "plan-module", place=type(module).__name__, found="a module in DistributedDataParallel",
                 needed="fully_shard or replicate of FSDP2, or reduce=, which reduces gradients",
+            )  # fmt: skip
+        within = [name for name, inner in own.named_modules() if isinstance(inner, FSDPModule)]
+        if within and not isinstance(own, FSDPModule):
+            raise UserError(
+                "plan-module", place=f"{type(module).__name__}: {within[0]}",
+                found="gradients that are reduced in every backward pass",
+                needed="fully_shard(module) of the stage's module itself: PyTorch's pipelines look at no other",
             )  # fmt: skip
         return own, mesh
 
@@ -333,16 +341,11 @@ class _Front:
                     needed="one on ranks as well",
                 )  # fmt: skip
             cut = side.outputs.get(label)
-            if cut is not None and any(axis in cut for axis in self.over):
-                raise UserError(
-                    "plan-module", place=f"{part}: {name}", found="a gradient that is reduced in every backward pass",
-                    needed="fully_shard(module) of the stage's module itself: PyTorch's pipelines look at no other",
-                )  # fmt: skip
             own = self._said(label) or (
                 cut if cut is not None else {a: p for a, p in where[name].items() if a not in self.over}
             )
             gradients[name] = own
-            outputs[label] = {**own, **summed}
+            outputs[label] = {**summed, **own}  # experts have the tokens of all ranks over which they are cut
         _check_buffers(part, spec, side)
         table: Table = {
             "data": [n for n in ("target",) if n in shapes] + (list(roles.inputs) if first else []),
@@ -431,7 +434,7 @@ class _Front:
             own, mesh = self._parallel(kind.module)
             after = None if self.reduce is None else lambda module: self.reduce(module, mesh)  # type: ignore[misc]
             given = {f"grad {name}": _of_type(found) for name, found in kind.left.items()}
-            step = reduce_step(own, scale, after, self.order.reduces, kind.gradients, clips)
+            step = reduce_step(own, scale, after, self.order.reduces, kind.gradients, self.inner, clips)
             return step, (), {"kwargs": given, "modules": own}
 
         side = capture_side(build, self.inner, f"{part}_reduce")
@@ -440,7 +443,7 @@ class _Front:
             "kind": "piece", "of": part, "takes": {f"grad {n}": f"grad {n}" for n in kind.trained},
             "gives": {f"grad {n}": f"reduced {n}" for n in kind.trained} | ({"squares": "squares"} if clips else {}),
         }  # fmt: skip
-        inputs = {f"grad {n}": {**kind.gradients[n], **over} for n in kind.trained}
+        inputs = {f"grad {n}": {**over, **kind.gradients[n]} for n in kind.trained}
         outputs = {**self._reduced(kind, side), "squares": {}}
         self.folder.add(f"{part}_reduce", spec, side, inputs, outputs, table)
         return side
@@ -518,9 +521,12 @@ def _on_cpu(module: nn.Module) -> nn.Module:
             for name, tensor in table.items():
                 if tensor is not None and tensor.device.type == "meta":
                     if id(tensor) not in made:  # tied weights stay tied
-                        empty = torch.empty_like(tensor, device="cpu")
-                        weight = isinstance(tensor, nn.Parameter)
-                        made[id(tensor)] = nn.Parameter(empty, tensor.requires_grad) if weight else empty
+                        if isinstance(tensor, nn.Parameter):
+                            made[id(tensor)] = nn.Parameter(
+                                torch.empty_like(tensor, device="cpu"), tensor.requires_grad
+                            )
+                        else:  # is compared with that of one device
+                            made[id(tensor)] = torch.zeros_like(tensor, device="cpu")
                     table[name] = made[id(tensor)]  # type: ignore[assignment]
     return own
 

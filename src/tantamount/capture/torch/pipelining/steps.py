@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tantamount.capture.torch.training.ranks import axes_of
+
 __all__ = ["Roles", "norm_step", "pass_step", "reduce_step", "spec_reduce_step", "update_step", "whole_step"]
 
 Step = Callable[..., dict[str, Tensor] | None]
@@ -134,11 +136,12 @@ def reduce_step(
     reduce: Callable[[nn.Module], object] | None,
     reduces: bool,
     placed: Mapping[str, Mapping[str, str]],
+    axes: Mapping[str, int],
     squares: bool = False,
 ) -> Step:
     """The step that comes after the last backward pass of a stage: PyTorch's end of it, and what the user does.
-    ``placed`` is how the passes leave the gradient of every parameter that is a DTensor. ``squares``: the square of
-    the norm of all gradients is computed as well, by PyTorch's function."""
+    ``placed`` is how the passes leave the gradient of every parameter that is a DTensor, over ``axes``.
+    ``squares``: the square of the norm of all gradients is computed as well, by PyTorch's function."""
     from torch.distributed.fsdp import FSDPModule, fully_shard
     from torch.distributed.pipelining.stage import _PipelineStageBase
 
@@ -154,7 +157,7 @@ def reduce_step(
         apart = _in_reduced_precision(module)
         for name, parameter in module.named_parameters():
             if f"grad {name}" in given:
-                own = _as_left(parameter, given[f"grad {name}"].clone(), placed[name])  # is then divided in place
+                own = _as_left(parameter, given[f"grad {name}"].clone(), placed[name], axes)  # is then divided in place
                 if name in apart:
                     apart[name].unsharded_accumulated_grad = own
                 else:
@@ -170,11 +173,16 @@ def reduce_step(
 
 
 def _norm_of(module: nn.Module) -> Tensor:
-    """The norm of all gradients of a rank's module; of DTensors, that of the whole tensors."""
+    """The norm of all gradients of a rank's module; of DTensors, that of the whole tensors, for each mesh apart."""
     from torch.distributed.tensor import DTensor
 
-    found = nn.utils.get_total_norm([p.grad for p in module.parameters() if p.grad is not None])
-    return found.full_tensor() if isinstance(found, DTensor) else found
+    apart: dict[Any, list[Tensor]] = {}
+    for p in module.parameters():
+        if p.grad is not None:
+            apart.setdefault(p.grad.device_mesh if isinstance(p.grad, DTensor) else None, []).append(p.grad)
+    found = [nn.utils.get_total_norm(own) for own in apart.values()]
+    norms = [norm.full_tensor() if isinstance(norm, DTensor) else norm for norm in found]
+    return norms[0] if len(norms) == 1 else torch.stack([norm.square() for norm in norms]).sum().sqrt()
 
 
 def norm_step(most: float, group: Callable[[], Any] | None) -> Step:
@@ -193,7 +201,7 @@ def norm_step(most: float, group: Callable[[], Any] | None) -> Step:
     return run
 
 
-def _as_left(parameter: Tensor, local: Tensor, placed: Mapping[str, str]) -> Tensor:
+def _as_left(parameter: Tensor, local: Tensor, placed: Mapping[str, str], axes: Mapping[str, int]) -> Tensor:
     """A gradient as backward passes leave it: of a DTensor, one on the mesh of the parameter."""
     from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
 
@@ -201,8 +209,8 @@ def _as_left(parameter: Tensor, local: Tensor, placed: Mapping[str, str]) -> Ten
         return local
     mesh = parameter.device_mesh
     found: list[Any] = []
-    for axis in mesh.mesh_dim_names or ():
-        text = placed.get(axis, "Replicate()")
+    for along in axes_of(mesh, axes, "a gradient"):
+        text = placed.get(along[0], "Replicate()") if along else "Replicate()"
         if text.startswith("Shard"):
             found.append(Shard(int(text[6:-1])))
         else:

@@ -6,21 +6,23 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from math import prod
 from typing import Any
 
 from torch import fx
+from torch.utils._python_dispatch import _disable_current_modes
 
 from tantamount.capture.programs import Program
 from tantamount.capture.stated import placement_text
 from tantamount.capture.torch.programs import trace_rank
+from tantamount.capture.torch.relations import axes_of_ranks
 from tantamount.capture.torch.training.buffers import Call, without_buffers
 from tantamount.capture.torch.training.rewriting import without_detours
 from tantamount.errors import InternalError, UserError
 from tantamount.ir.mesh import Mesh
 
-__all__ = ["Placed", "Side", "capture_side", "in_order"]
+__all__ = ["Placed", "Side", "axes_of", "capture_side", "in_order"]
 
 ALL = 8  # of so many ranks every one is captured
 
@@ -152,15 +154,9 @@ def _differing(mesh: Mesh, texts: Mapping[int, str], place: str) -> str:
 def _placed(layout: Any, axes: Mapping[str, int], order: set[tuple[str, str]], place: str) -> Placed:
     """The placements of a DTensor by the names of axes. Where two axes cut the same dimension, ``order`` gets which one
     comes first: the mesh's, or where a strided shard says so, the other."""
-    names = layout.spec.mesh.mesh_dim_names
-    if not names or any(name not in axes for name in names):
-        raise UserError(
-            "capture-mesh", place=place, found=f"the mesh {layout.spec.mesh}", needed=f"axes of {dict(axes)}",
-            hint="slice the mesh that is handed in: mesh['tp']",
-        )  # fmt: skip
     found: dict[str, str] = {}
-    cuts: dict[int, list[tuple[str, int]]] = {}
-    for name, placement in zip(names, layout.spec.placements, strict=True):
+    cuts: dict[int, list[tuple[tuple[str, ...], int]]] = {}
+    for along, placement in zip(axes_of(layout.spec.mesh, axes, place), layout.spec.placements, strict=True):
         strided = type(placement).__name__ == "_StridedShard"
         text = f"Shard({placement.dim})" if strided else placement_text(placement)
         if text is None:
@@ -168,22 +164,45 @@ def _placed(layout: Any, axes: Mapping[str, int], order: set[tuple[str, str]], p
                 "capture-placement", place=place, found=f"placement {placement}",
                 needed="Replicate, Shard, Partial, or what FSDP makes of Shard",
             )  # fmt: skip
-        found[name] = text
+        found |= dict.fromkeys(along, text)
         if text.startswith("Shard"):
-            cuts.setdefault(placement.dim, []).append((name, placement.split_factor if strided else 1))
+            cuts.setdefault(placement.dim, []).append((along, placement.split_factor if strided else 1))
+            order.update(combinations(along, 2))
     for cut in cuts.values():
-        for k, (name, factor) in enumerate(cut):
-            later = [other for other, _ in cut[k + 1 :]]
+        for k, (along, factor) in enumerate(cut):
+            later = [other for others, _ in cut[k + 1 :] for other in others]
             if factor == 1:
-                order.update((name, other) for other in later)
+                order.update(product(along, later))
             elif factor == prod(axes[other] for other in later):
-                order.update((other, name) for other in later)
+                order.update(product(later, along))
             else:
                 raise UserError(
                     "capture-placement", place=place, found=f"placements {layout.spec.placements}",
                     needed="strided shards whose factor is what the axes after them cut",
                 )  # fmt: skip
     return {name: text for name, text in found.items() if text != "Replicate()"}
+
+
+def axes_of(mesh: Any, axes: Mapping[str, int], place: str) -> list[tuple[str, ...]]:
+    """The axes that each dimension of a device mesh goes along, larger blocks first: those whose ranks are its own,
+    whatever its name. Raises :class:`UserError` if there are none."""
+    whole = Mesh(dict(axes))
+    found: list[tuple[str, ...]] = []
+    for k, name in enumerate(mesh.mesh_dim_names or ("",) * mesh.ndim):
+        with _disable_current_modes():  # these tensors are numbers of ranks, also in a trace
+            ranks = mesh._layout.remap_to_tensor(mesh._rank_map)  # of all meshes that this is one of
+            lines: list[list[int]] = ranks.movedim(k + 1, -1).flatten(0, -2).tolist()
+        if axes.get(name) == len(lines[0]) == 1:
+            found.append((name,))
+            continue
+        along = {axes_of_ranks(whole, tuple(line), line[0]) for line in lines}
+        if len(along) > 1 or None in along:
+            raise UserError(
+                "capture-mesh", place=place, found=f"the mesh {mesh}", needed=f"axes of {dict(axes)}",
+                hint="slice the mesh that is handed in: mesh['tp']",
+            )  # fmt: skip
+        found += [one for one in along if one is not None]
+    return found
 
 
 def in_order(axes: Sequence[str], order: frozenset[tuple[str, str]]) -> list[str]:
