@@ -67,7 +67,7 @@ def _seen_otherwise(graph: Graph, node: Node, least: int) -> tuple[Node, ...]:
     dim, along, count = dim % rank, along % rank, len(pieces)
     if whole.shape[dim] != length * count:
         return ()
-    seen: tuple[int, ...] = (*whole.shape[:dim], count, length, *whole.shape[dim + 1 :])
+    seen = [*whole.shape[:dim], count, length, *whole.shape[dim + 1 :]]
     at = [k if k < dim else k + 1 for k in range(rank)]  # of the dimensions in what is seen; ``dim`` is the pieces'
     order = list(at)
     order.insert(along, dim)
@@ -78,7 +78,7 @@ def _seen_otherwise(graph: Graph, node: Node, least: int) -> tuple[Node, ...]:
 
     first, second = f"{node.name}.seen", f"{node.name}.moved"
     return (
-        call(first, "aten.reshape.default", seen, split.args[0].name, seen),
+        call(first, "aten.reshape.default", tuple(seen), split.args[0].name, tuple(seen)),
         call(second, "aten.permute.default", tuple(seen[p] for p in order), first, tuple(order)),
         call(node.name, "aten.reshape.default", node.type.shape, second, node.type.shape),
     )
