@@ -7,7 +7,10 @@ import pytest
 import tantamount as tt
 
 pytest.importorskip("torch", reason="captures need PyTorch")
-pytest.importorskip("torchvision", reason="torchvision is not installed (pip install torchvision==0.28.0)")
+pytest.importorskip(
+    "torchvision", reason="torchvision is not installed, or was built for another PyTorch (torchvision==0.28.0)",
+    exc_type=(ImportError, RuntimeError),  # type: ignore[arg-type]
+)  # fmt: skip
 pytest.importorskip("timm", reason="timm is not installed (pip install timm)")
 pytest.importorskip("transformers", reason="transformers is not installed (pip install 'tantamount[models]')")
 
