@@ -59,7 +59,8 @@ def _seen_otherwise(graph: Graph, node: Node, least: int) -> tuple[Node, ...]:
     split = graph.by_name[source.name] if isinstance(source, Ref) else None
     if split is None or split.target != "aten.split.Tensor" or split.kwargs or not isinstance(split.args[0], Ref):
         return ()
-    whole = graph.by_name[split.args[0].name].type
+    operand = split.args[0].name
+    whole = graph.by_name[operand].type
     length, dim = split.args[1], split.args[2] if len(split.args) > 2 else 0
     along = node.args[1] if len(node.args) > 1 else 0
     if whole is None or not isinstance(length, int) or not isinstance(dim, int) or not isinstance(along, int):
@@ -78,7 +79,7 @@ def _seen_otherwise(graph: Graph, node: Node, least: int) -> tuple[Node, ...]:
 
     first, second = f"{node.name}.seen", f"{node.name}.moved"
     return (
-        call(first, "aten.reshape.default", tuple(seen), split.args[0].name, tuple(seen)),
+        call(first, "aten.reshape.default", tuple(seen), operand, tuple(seen)),
         call(second, "aten.permute.default", tuple(seen[p] for p in order), first, tuple(order)),
         call(node.name, "aten.reshape.default", node.type.shape, second, node.type.shape),
     )
