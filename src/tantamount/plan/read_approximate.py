@@ -29,7 +29,8 @@ def approximations_of(top: Fields, parts: dict[str, Part], virtual: str) -> Iter
         if part not in parts:
             raise fields.at("part").wrong(shown(part), "a part", code="unknown-part", hint=nearest(part, parts))
         axes = parts[part].job.mesh.axes
-        if (kind == "restricted-choice") == bool(over) or not set(over) <= axes.keys() or not nodes:
+        known = set(over) <= axes.keys() and len(set(over)) == len(over)
+        if (kind == "restricted-choice") == bool(over) or not known or not nodes:
             needed = f"nodes, and for all but a restricted-choice axes of {', '.join(axes)}"
             raise place.wrong(f"nodes {', '.join(nodes)} over {', '.join(over)}", needed, code="approximate")
         if (kind == "stale-gradient") != bool(state):

@@ -82,6 +82,7 @@ def test_a_choice_that_is_restricted(tmp_path: Path) -> None:
         ({"nodes": ["y"]}, "plan-approximate"),
         ({"nodes": ["nothing"]}, "plan-approximate"),
         ({"over": ["pp"]}, "plan-approximate"),
+        ({"over": ["microbatch", "dp", "dp"]}, "plan-approximate"),
         ({"over": None}, "plan-approximate"),
         ({"kind": "restricted-choice", "over": None}, "plan-approximate"),
     ],
