@@ -184,5 +184,7 @@ def kernels() -> Iterator[tuple[str, Any, Any]]:
 
 
 def test_the_kernels_of_vllm() -> None:
+    """Relative to the largest element: float32 against the definition in float64. Codes are whole numbers."""
     for name, one, other in kernels():
-        torch.testing.assert_close(other, one, rtol=1e-5, atol=1e-4 if "experts" in name else 1e-6, msg=name)
+        apart = float((one - other).abs().max() / one.abs().max())
+        assert apart <= (1e-6 if "experts" in name or "scales" in name else 0), name

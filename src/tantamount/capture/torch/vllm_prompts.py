@@ -85,6 +85,7 @@ def paged(
     key: Tensor,
     value: Tensor,
     sinks: Tensor | None = None,
+    *,
     block: int = 32,
 ) -> Tensor:
     """The same by vLLM's own kernel for CPUs, over a cache whose blocks are in reverse; the query may be of the last
