@@ -87,9 +87,7 @@ def _grown(given: GivenRelations, grown: Mapping[str, tuple[int, int]]) -> Given
     def sources(table: Mapping[str, Source]) -> dict[str, Source]:
         found = dict(table)
         for prefix, (seen, count) in grown.items():
-            layers = [
-                {k: of_layer(s, str(n), _ANY) for k, s in _layer(table, prefix, n).items()} for n in range(seen)
-            ]
+            layers = [{k: of_layer(s, str(n), _ANY) for k, s in _layer(table, prefix, n).items()} for n in range(seen)]
             for n in _further(given, prefix, layers, seen, count):
                 found |= {f"{prefix}{n}{k}": of_layer(s, _ANY, str(n)) for k, s in layers[-1].items()}
         return found

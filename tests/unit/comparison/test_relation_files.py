@@ -154,9 +154,9 @@ def test_relations_of_three_layers_hold_for_more(tmp_path: Path) -> None:
     last = swapped.inner.layers[4]
     last.forward = lambda x: (x @ last.up).tanh() * (x @ last.gate)
     assert not tt.compare(large[0], swapped, inputs=(x,), relations=saved(3, fill_layers)).proved
-    for layers, load in ((2, fill_layers), (3, fill_first_otherwise)):
+    for layers, filled in ((2, fill_layers), (3, fill_first_otherwise)):
         with pytest.raises(UserError, match=f"{layers} of 5 layers"):
-            tt.compare(*large, inputs=(x,), relations=saved(layers, load))
+            tt.compare(*large, inputs=(x,), relations=saved(layers, filled))
 
 
 class Padded(torch.nn.Module):
