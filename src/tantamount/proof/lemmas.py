@@ -260,7 +260,7 @@ class _Pieces:
             try:
                 lemma = self._lemma(piece)
             except Unfit:
-                if self.granted is not None and self.granted.keys() == {*piece.handed_on}:
+                if self.granted is not None and {*self.granted} == {*piece.handed_on}:
                     self.known.update(self.granted)
                     self.signs.update(dict.fromkeys(self.granted, (Sign.ANY, Sign.ANY)))
                     wanted = [name for name in wanted if name not in piece.job.outputs]

@@ -7,7 +7,7 @@ they are counted (``arange``) and then moved, shifted and scaled by numbers that
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -39,10 +39,14 @@ def with_shapes(environment: Mapping[str, Result]) -> Environment:
 
 def with_positions(result: Result) -> Result:
     """The value of a node with the number that its elements are below, if that is known, in place of more."""
-    return _each(result, lambda x: replace(x, value=x.value.stop if isinstance(x.value, _Whole) else None))
+
+    def known(x: Tensor) -> Tensor:
+        return replace(x, value=x.value.stop if isinstance(x.value, _Whole) else None)
+
+    return _each(result, known)
 
 
-def _each(result: Result, change: Any) -> Any:
+def _each(result: Result, change: Callable[[Tensor], Tensor]) -> Result:
     if isinstance(result, tuple):
         return tuple(None if x is None else change(x) for x in result)
     return change(result) if isinstance(result, Tensor) else result

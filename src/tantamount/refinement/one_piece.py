@@ -138,7 +138,9 @@ def _explained(job: Job, left: Open, executed: Open, options: Options) -> Mismat
     part = _job_of(executed)
     plan = planned(part, options)
     names = [one.name for one in failing]
-    wrong = next(filter(None, (differing(plan, names, scale) for scale in SCALES[:_AGREEING])), [])
+    wrong: list[str] = []
+    for scale in SCALES[:_AGREEING]:
+        wrong = wrong or differing(plan, names, scale)
     if not wrong:
         return None
     reports = [replace(one, verdict=Verdict.REFUTED) for one in failing if one.name in wrong]
