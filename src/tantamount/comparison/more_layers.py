@@ -101,7 +101,7 @@ def _grown(given: GivenRelations, grown: Mapping[str, tuple[int, int]]) -> Given
 
 
 def _layer(table: Mapping[str, _Item], prefix: str, number: int) -> dict[str, _Item]:
-    """What a table has of one layer, by what follows its number."""
+    """The items of one layer, by the rest of their names behind its number."""
     start = f"{prefix}{number}"
     return {name[len(start) :]: item for name, item in table.items() if name == start or name.startswith(start + ".")}
 
