@@ -30,8 +30,9 @@ _NO_NAME = re.compile(r"[^\w.]+")  # what no name of a file should have
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """All that the comparisons of a sweep have in common: the options of :func:`tantamount.compare`, among them ``timeout`` (seconds)
-    and ``memory`` (megabytes) of each, the files of ``operators``, and by label the ``pages`` that are written."""
+    """All that the comparisons of a sweep have in common: the options of :func:`tantamount.compare`, among them
+    ``timeout`` (seconds) and ``memory`` (megabytes) of each, the files of ``operators``, and by label the ``pages``
+    that are written."""
 
     options: Mapping[str, Any]
     operators: tuple[Path, ...] = ()
