@@ -3,8 +3,8 @@
     python benchmarks/compare_real_sizes.py [--against vllm] [--tokens 8] [--layers N] [gpt2 | qwen2 | phi3 | llama ...]
 
 transformers against vLLM, litgpt or Megatron-Core, whichever is installed. How the weights correspond is found on three
-models that are as deep and not as wide, by running their loaders; from what these agree on follow the relations of the
-real one, whose parameters are on the meta device (docs/compare.md, "Saved, edited and given").
+models of three layers that are not as wide, by running their loaders; from what these agree on follow the relations of
+the real one, whose parameters are on the meta device (docs/compare.md, "Saved, edited and given").
 """
 
 from __future__ import annotations
@@ -79,13 +79,15 @@ KINDS = {
     ),
 }  # fmt: skip
 _HEAD = 32  # of the smaller models: vLLM has no smaller heads on CPUs
+_LAYERS = 3  # of the smaller models: the least that more are concluded from
 
 
 def smaller(sizes: Sizes, by: int) -> Sizes:
-    """Sizes of a model as deep, with the same number of queries for each key."""
+    """Sizes of a model with the same number of queries for each key, whose vocabulary lacks as much of a whole block
+    of 64, which vLLM fills up."""
     each = sizes.heads // sizes.groups
-    vocabulary = sizes.vocabulary if sizes.vocabulary % 64 else 64 * by  # of odd ones, vLLM fills up the last block
-    return Sizes(sizes.layers, by * each * _HEAD, by * each, by, 32 * (by + 2), vocabulary)
+    vocabulary = sizes.vocabulary % 64 + 64 * by
+    return Sizes(min(_LAYERS, sizes.layers), by * each * _HEAD, by * each, by, 32 * (by + 2), vocabulary)
 
 
 def pair(name: str, kind: Kind, sizes: Sizes, against: str, tokens: int) -> tuple[Built, Built]:
@@ -146,6 +148,7 @@ def main() -> int:
         sizes = Sizes(**{**vars(kind.sizes), "layers": options.layers or kind.sizes.layers})
         kind = Kind(sizes, kind.text, kind.also, kind.litgpt)
         with TemporaryDirectory() as folder:
+            pair(name, kind, smaller(sizes, 1), options.against, options.tokens)  # imports both packages
             start = time.process_time()
             files = [Path(folder) / f"{by}.toml" for by in (1, 2, 3)]
             for by, file in zip((1, 2, 3), files, strict=True):

@@ -18,7 +18,7 @@ from tantamount.verdict import LimitHit, Report, Statistics, Verdict
 if TYPE_CHECKING:
     from tantamount.work.pool import Lost
 
-__all__ = ["GRACE", "Options", "allow", "check", "check_all", "load"]
+__all__ = ["GRACE", "Options", "allow", "check", "check_all", "load", "lost"]
 
 GRACE = 5.0  # seconds that a process may take to stop by itself when its time is over
 _HEADROOM = 256 * 2**20  # bytes mapped but not held, for the report of a process that has used its memory up
@@ -96,10 +96,10 @@ def check(
             report.save_certificate(options.certificate)
         return report
     except Stopped as stop:
-        return _stopped(path, stop, "while it was read")
+        return _stopped(str(path), stop, "while it was read")
     except Exception as problem:
         if isinstance(problem, MemoryError) and options.memory is not None:
-            return _stopped(path, Stopped(MEMORY, f"{options.memory} MB"), "while it was read")
+            return _stopped(str(path), Stopped(MEMORY, f"{options.memory} MB"), "while it was read")
         return failure(str(path), problem, f"while checking {path}")
 
 
@@ -132,7 +132,11 @@ def check_all(
         )
         for path, outcome in zip(paths, outcomes, strict=True):
             with display.paused():
-                yield _lost(path, outcome, options) if isinstance(outcome, pool.Lost) else outcome
+                yield (
+                    lost(str(path), outcome, options.timeout, options.memory)
+                    if isinstance(outcome, pool.Lost)
+                    else outcome
+                )
 
 
 def _work(path: Path, tell: Callable[[Report], None] | None = None, *, options: Options) -> Outcome:
@@ -157,20 +161,20 @@ def allow(megabytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (mapped + max(0, megabytes * 10**6 - held) + _HEADROOM, hard))
 
 
-def _stopped(path: Path, stop: Stopped, when: str) -> Report:
+def _stopped(job: str, stop: Stopped, when: str) -> Report:
     """The report on a job of which nothing is known."""
     text = f"{stop} {when}"
     nothing = Statistics(0, 0, 0, False, 0, 0, {}, 0)
     hit = LimitHit(stop.limit, stop.allowed)
     return Report(
-        str(path), Verdict.UNKNOWN, (), 0, (), (), None, None, nothing,
+        job, Verdict.UNKNOWN, (), 0, (), (), None, None, nothing,
         notes=(text,), limits=(hit,), stopped=stop.limit,
     )  # fmt: skip
 
 
-def _ended(path: Path, stop: Stopped, so_far: object) -> Report:
+def _ended(job: str, stop: Stopped, so_far: object) -> Report:
     """The report on a job whose process had to be ended: what it told last."""
-    known = _stopped(path, stop, "and the process had to be ended")
+    known = _stopped(job, stop, "and the process had to be ended")
     if not isinstance(so_far, Report):
         return known
     outputs = tuple(o if o.verdict is not Verdict.UNKNOWN else replace(o, reason=str(stop)) for o in so_far.outputs)
@@ -180,20 +184,21 @@ def _ended(path: Path, stop: Stopped, so_far: object) -> Report:
     )  # fmt: skip
 
 
-def _lost(path: Path, lost: Lost, options: Options) -> Outcome:
+def lost(job: str, process: Lost, timeout: float | None, memory: int | None) -> Outcome:
+    """The outcome of a job whose process is lost: because its time (seconds) or memory (megabytes) ran out, or so."""
     stop: Stopped | None = None
-    if lost.overdue:
-        stop = Stopped(TIMEOUT, f"{options.timeout:g} s")
-    elif options.memory is not None and lost.exit_code < 0:
-        stop = Stopped(MEMORY, f"{options.memory} MB")
+    if process.overdue:
+        stop = Stopped(TIMEOUT, f"{timeout:g} s")
+    elif memory is not None and process.exit_code < 0:
+        stop = Stopped(MEMORY, f"{memory} MB")
     if stop is not None:
-        return _ended(path, stop, lost.so_far)
+        return _ended(job, stop, process.so_far)
     return Failure(
-        job=str(path),
+        job=job,
         exit_code=ENVIRONMENT,
         code="process-lost",
-        place=f"while checking {path}",
-        found=f"the process that checked it was {lost}",
+        place=f"while checking {job}",
+        found=f"the process that checked it was {process}",
         needed="a process that is left to finish; nothing was proved or refuted",
         hint="SIGKILL is what the system does when memory runs out: --workers 1 needs less of it",
     )

@@ -34,7 +34,7 @@ from tantamount.cli.process import INTERRUPTED, Interruption, leave_on_interrupt
 from tantamount.report.outcomes import INTERNAL
 
 if TYPE_CHECKING:
-    from tantamount.answers import Answer
+    pass
 
 __all__ = ["app", "main"]
 
@@ -237,6 +237,7 @@ def check(certificate: Path, job: Path | None, allow_outside: bool, operators: t
 @click.option(
     "--sweep", multiple=True, metavar="KEY=V,W,...", help="Every value of a key of both models (a.KEY: of A)."
 )
+@click.option("--workers", type=POSITIVE, help="Compare that many of a sweep at a time; default: one for every core.")
 @JSON
 @click.option(
     "--html", type=FILE, metavar="OUT", help="Write a page that shows both programs; of several jobs, into a folder."
@@ -248,6 +249,7 @@ def check(certificate: Path, job: Path | None, allow_outside: bool, operators: t
 @EFFORT
 @TIMEOUT
 @MEMORY
+@RAY
 @RULES
 @ACCEPT_TESTED
 @exits
@@ -261,6 +263,7 @@ def compare(
     save_rules: Path | None,
     accept: tuple[str, ...],
     sweep: tuple[str, ...],
+    workers: int | None,
     json: Path | None,
     html: Path | None,
     strict: bool,
@@ -270,6 +273,7 @@ def compare(
     effort: str,
     timeout: float | None,
     memory: int | None,
+    ray: str | None,
     rules: tuple[Path, ...],
     accept_tested: bool,
 ) -> int:
@@ -277,35 +281,40 @@ def compare(
     from tantamount.cli.checking import load
     from tantamount.cli.comparing import Request, compared, swept
     from tantamount.cli.results import Results
+    from tantamount.errors import UserError
     from tantamount.report import text
-    from tantamount.report.outcomes import worst_exit
     from tantamount.writing import check_writable
 
     results = Results({"--json": json} if json is not None else {}, github=False)
     results.check()
-    if html is not None:
-        check_writable(html, "--html")
-    load(operators)
-    if save_relations is not None:
-        check_writable(save_relations, "--save-relations")
-    if save_rules is not None:
-        check_writable(save_rules, "--save-rules")
+    saved = {"--save-relations": save_relations, "--save-rules": save_rules}
+    for option, path in saved.items():
+        if path is not None:
+            check_writable(path, option)
     request = Request(first, second, inputs, outputs, allow_outside, relations, save_relations, save_rules)
     options: dict[str, Any] = {"accept": accept, "strict": strict, "effort": effort}
     options |= {"timeout": timeout, "memory": memory, "rules": rules, "accept_tested": accept_tested}
-    requests = list(swept(request, sweep)) if sweep else [("", request)]
-    answers: list[Answer] = []
-    for label, one in requests:
-        with terminal.progress(label or " ".join(name for name in (first, second) if name)) as progress:
-            answers.append(compared(one, progress=progress, **options))
-        if results.text and label:
-            terminal.out(f"{answers[-1].verdict.value:8} {label}\n")
-        if results.text and (not label or not answers[-1].proved):
-            terminal.lines(text.render(answers[-1], verbose=verbose))
+    for option, given in (saved if sweep else {"--workers": workers, "--ray": ray}).items():
+        if given is not None:
+            needed = "one comparison" if sweep else "--sweep: one comparison takes one process"
+            raise UserError("command-line", place=option, found=str(given), needed=needed)
+    if sweep:
+        from tantamount.cli.sweeping import Sweep, page_by_label, run_sweep
+
+        requests = list(swept(request, sweep))
+        pages = page_by_label(html, [label for label, _ in requests])
+        return run_sweep(requests, Sweep(options, operators, pages), workers, ray, results, verbose=verbose)
     if html is not None:
-        answers[-1].save(html)
-    results.write(answers)
-    return worst_exit(answer.exit_code for answer in answers)
+        check_writable(html, "--html")
+    load(operators)
+    with terminal.progress(" ".join(name for name in (first, second) if name)) as progress:
+        answer = compared(request, progress=progress, **options)
+    if results.text:
+        terminal.lines(text.render(answer, verbose=verbose))
+    if html is not None:
+        answer.save(html)
+    results.write([answer])
+    return answer.exit_code
 
 
 @app.command()

@@ -16,6 +16,7 @@ from tantamount.comparison.models import (
     models_of,
     pair_of_models,
 )
+from tantamount.comparison.more_layers import with_more_layers
 from tantamount.comparison.programs import Pair, pair_of
 from tantamount.comparison.recorded_weights import has_weights, pair_with_weights
 from tantamount.comparison.relation_files import GivenRelations, lifted_relations, read_relations, rests
@@ -98,8 +99,8 @@ def _lifted(
     several: Sequence[GivenRelations],
     checkpoint: Mapping[str, Sequence[int]] | None,
 ) -> GivenRelations:
-    """The relations of two models that files of relations at smaller sizes say. The checkpoint's shapes are those
-    given, or those of the state dict that has its names."""
+    """The relations of two models that files of relations at smaller sizes say, of fewer layers, too. The checkpoint's
+    shapes are those given, or those of the state dict that has its names."""
     from tantamount.capture.torch.models import parameter_shapes, state_shapes
 
     if not all(models) or not all(one.of_models for one in several):
@@ -109,6 +110,7 @@ def _lifted(
         )  # fmt: skip
     shapes: dict[str, Shape] = {name: tuple(shape) for name, shape in (checkpoint or {}).items()}
     parameters = parameter_shapes(sides[0]), parameter_shapes(sides[1])
+    several = [with_more_layers(one, *parameters, tuple(shapes)) for one in several]
     free = rests(several[0], parameters)
     for side in sides:
         own = {**state_shapes(side), **free}
@@ -136,7 +138,8 @@ def _as_given(
             needed="compare(model, model, inputs=(...), relations=FILE)",
             hint="a file for graphs has [inputs]: --save-relations writes one",
         )  # fmt: skip
-    return pair_of_models(*models_as_given(sides, inputs, given), outputs=outputs, given_by=given.path)
+    pair = pair_of_models(*models_as_given(sides, inputs, given), outputs=outputs, given_by=given.path)
+    return replace(pair, notes=(*pair.notes, *given.notes))
 
 
 def _distance(

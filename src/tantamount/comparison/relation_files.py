@@ -66,7 +66,7 @@ _HEAD = "# Read by `tantamount compare --relations`: edit what is wrong.\n"
 @dataclass(frozen=True)
 class GivenRelations:
     """The content of a file. ``first`` and ``second``: sources of parameters in tensors of a checkpoint, whose shapes
-    are ``checkpoint``; ``inputs`` and ``outputs`` as a job has them."""
+    are ``checkpoint``; ``inputs`` and ``outputs`` as a job has them; ``notes`` on what was read into it."""
 
     path: str
     checkpoint: Mapping[str, Shape] = field(default_factory=dict[str, Shape])
@@ -74,6 +74,7 @@ class GivenRelations:
     second: Mapping[str, Source] = field(default_factory=dict[str, Source])
     inputs: Mapping[str, Any] = field(default_factory=dict[str, Any])
     outputs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    notes: tuple[str, ...] = ()
 
     @property
     def of_models(self) -> bool:
@@ -112,7 +113,8 @@ def lifted_relations(given: Sequence[GivenRelations], shapes: Mapping[str, Shape
             found[name] = Source(expression, factor, shift)
         sources.append(found)
     path = ", ".join(one.path for one in given)
-    return GivenRelations(path, dict(shapes), sources[0], sources[1])
+    notes = tuple(dict.fromkeys(note for one in given for note in one.notes))
+    return GivenRelations(path, dict(shapes), sources[0], sources[1], notes=notes)
 
 
 def rests(given: GivenRelations, sides: Sides) -> dict[str, Shape]:

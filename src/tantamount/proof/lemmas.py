@@ -35,9 +35,10 @@ from tantamount.proof.proof import Options, Proof, prove
 from tantamount.proof.questions import partial_layout_of
 from tantamount.verdict import Assumption, Instance, OutputReport, Relation, Verdict
 
-__all__ = ["InPieces", "Lemmas", "Open", "prove_in_pieces"]
+__all__ = ["InPieces", "Lemmas", "Open", "prove_in_pieces", "would_be_proved"]
 
 _LONG = 150  # nodes of a specification from which on pieces pay
+_FIT = 2  # pieces that are proved at places where programs are well cut: what is before the first layer, and one layer
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 
@@ -64,8 +65,10 @@ class InPieces:
 class Open:
     """The first ``piece`` of a job that is not proved, and ``found``, what those before it say. ``expected``: what it
     probably should hand on, by tensor of the implementation: a guess, on which nothing rests. ``lemmas`` are known to
-    another proof of pieces, and ``places`` are where both programs were cut."""
+    another proof of pieces, and ``places`` are where both programs were cut: those of ``job``, whose specification
+    computes the same as that of the job that was asked about, with views."""
 
+    job: Job
     piece: Piece
     found: InPieces
     expected: Mapping[str, tuple[str, tuple[Placement, ...]]]
@@ -107,12 +110,35 @@ def prove_in_pieces(
 
     if places is not None or any(handed_on):
         return prove_at(job, places_of(job) if places is None else places, left)
-    places = places_of(job)
-    seen, at, views = in_shapes_of(job, places or places_by_inputs(job))
-    if not views:
-        return prove_at(job, at, left)
-    found = prove_at(seen, at, _unheard)  # it would be told of nodes that the job does not have
-    return prove_at(job, places, left) if found is None else _without(found, views)
+    open_: list[tuple[int, Open]] = []
+    for way in (places_of, places_by_inputs):
+        places = way(job)
+        seen, at, views = in_shapes_of(job, places)
+
+        def told(one: Open, views: Collection[str] = views) -> None:
+            open_.append((len(one.found.instances), replace(one, found=_without(one.found, views))))
+
+        found = prove_at(seen, at, told)
+        if found is not None:
+            return _without(found, views) if views else found
+        if views and (found := prove_at(job, places, told)) is not None:
+            return found
+        if any(number >= _FIT for number, _ in open_):
+            break  # these are good places
+    if open_:
+        left(max(open_, key=lambda one: one[0])[1])
+    return None
+
+
+def would_be_proved(left: Open, options: Options) -> bool:
+    """True if all of the job but its open piece is proved, should that hand on what is expected of it: then what is
+    expected is right, and nothing else is wrong."""
+    pieces = _Pieces(left.job, options, left.places, lemmas=dict(left.lemmas), granted=left.expected)
+    try:
+        pieces.prove()
+    except Unfit:
+        return False
+    return pieces.granted is None
 
 
 def _without(found: InPieces, views: Collection[str]) -> InPieces:
@@ -167,7 +193,8 @@ Lemmas = Mapping[object, _Lemma]  # by the keys of pieces
 class _Pieces:
     """The pieces of a job, proved in the order of the programs. ``known``: of tensors of the implementation that are
     handed on, what they are; ``signs``, of which signs; ``copies`` by side: tensors that equal another one, which is
-    read instead."""
+    read instead. ``granted``: what the first piece that is not proved is taken to hand on: then nothing is proved of
+    the job, but that the rest would be."""
 
     job: Job
     options: Options
@@ -180,6 +207,7 @@ class _Pieces:
     copies: tuple[dict[str, str], dict[str, str]] = field(default_factory=lambda: (dict[str, str](), dict[str, str]()))
     lemmas: dict[object, _Lemma] = field(default_factory=dict[object, _Lemma])
     left: Callable[[Open], None] = _unheard
+    granted: Mapping[str, tuple[str, tuple[Placement, ...]]] | None = None
     _first: dict[object, str] = field(default_factory=dict[object, str])
     _about: dict[str, set[str]] = field(default_factory=dict[str, "set[str]"])  # by input of the specification
     _related: dict[str, set[str]] = field(default_factory=dict[str, "set[str]"])  # by input of the implementation
@@ -232,7 +260,13 @@ class _Pieces:
             try:
                 lemma = self._lemma(piece)
             except Unfit:
-                self.left(Open(piece, found_so_far(), self._expected(piece), self.lemmas, self.places))
+                if self.granted is not None and {*self.granted} == {*piece.handed_on}:
+                    self.known.update(self.granted)
+                    self.signs.update(dict.fromkeys(self.granted, (Sign.ANY, Sign.ANY)))
+                    wanted = [name for name in wanted if name not in piece.job.outputs]
+                    self.granted = None
+                    continue
+                self.left(Open(self.job, piece, found_so_far(), self._expected(piece), self.lemmas, self.places))
                 raise
             names = _Names(lemma.piece.job, piece.job)
             instances.append(self._instance(lemma, piece, names))

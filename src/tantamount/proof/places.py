@@ -11,7 +11,7 @@ from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job
 from tantamount.ir.runs import Run, runs
 
-__all__ = ["places_of"]
+__all__ = ["places_of", "stretched"]
 
 _ALIKE = 0.7  # how much of its operators a piece of another length has in common with those of a run
 
@@ -182,16 +182,23 @@ def _agreeing(ours: Sequence[str], theirs: Sequence[str]) -> int:
 
 def _stretched(graph: Graph, run: Run, count: int, begun: int, ended: int) -> Cuts | None:
     """The cuts of a run with pieces before and behind it that look like its own, until there are so many."""
-    cuts = list(run.cuts)
-    piece = [node.target for node in graph.nodes[run.start : run.start + run.period]]
+    cuts = stretched(graph, run.cuts, run.period, (begun, ended), count)
+    return cuts if len(cuts) - 1 == count else None
+
+
+def stretched(graph: Graph, cuts: Sequence[int], period: int, room: tuple[int, int], count: int | None = None) -> Cuts:
+    """The cuts with further ones before and behind them, between two positions, at the ends of pieces that look like
+    the first one of so many nodes: until there are ``count``, or as long as there are any."""
+    out = list(cuts)
+    piece = [node.target for node in graph.nodes[out[0] : out[0] + period]]
     for step in (-1, 1):
-        while len(cuts) - 1 < count:
-            edge = cuts[0] if step < 0 else cuts[-1]
-            length = _next(graph, piece, edge, step, edge - begun if step < 0 else ended - edge)
+        while count is None or len(out) - 1 < count:
+            edge = out[0] if step < 0 else out[-1]
+            length = _next(graph, piece, edge, step, edge - room[0] if step < 0 else room[1] - edge)
             if not length:
                 break
-            cuts = [edge - length, *cuts] if step < 0 else [*cuts, edge + length]
-    return tuple(cuts) if len(cuts) - 1 == count else None
+            out = [edge - length, *out] if step < 0 else [*out, edge + length]
+    return tuple(out)
 
 
 def _next(graph: Graph, piece: Sequence[str], edge: int, step: int, room: int) -> int:

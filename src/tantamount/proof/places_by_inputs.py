@@ -18,6 +18,7 @@ from tantamount.ir.job import Job
 from tantamount.ir.runs import Run, runs
 from tantamount.ir.types import Shape, TensorType
 from tantamount.proof.pieces import carried, named, reading
+from tantamount.proof.places import stretched
 
 __all__ = ["in_shapes_of", "places_by_inputs"]
 
@@ -31,7 +32,8 @@ Waiting = Sequence["tuple[str, ...] | None"]  # by position: what is computed be
 
 def places_by_inputs(job: Job) -> list[Place]:
     """The places where both programs are cut: where the runs of one have pieces, and where the other one fits best. Of
-    the two ways the one that fits better; none where fewer than two places are found."""
+    the two ways the one that fits better; none where fewer than two places are found. A run that is interrupted, by a
+    layer that is wrong, goes on behind it."""
     bits = {name: 1 << k for k, name in enumerate(job.inputs)}
     theirs: dict[str, int] = {}
     for name, relation in job.inputs.items():
@@ -41,11 +43,14 @@ def places_by_inputs(job: Job) -> list[Place]:
     marks = [_marks(graph, of) for graph, of in zip(graphs, (bits, theirs), strict=True)]
     best: tuple[float, list[Place]] | None = None
     for side in (1, 0):
-        for run in runs(graphs[side]):
+        found_runs = runs(graphs[side])
+        for run in found_runs:
             for cuts in _phases(marks[side], run):
                 middle = cuts[len(cuts) // 2]
                 if best is not None and _fitting(marks[side], [middle], marks[1 - side])[0] >= best[0]:
                     continue
+                if sum(one.period == run.period for one in found_runs) > 1:
+                    cuts = stretched(graphs[side], cuts, run.period, (0, len(graphs[side].nodes)))
                 cost, found = _fitting(marks[side], cuts, marks[1 - side])
                 each = cost / max(len(found), 1)
                 if len(found) >= _LEAST and each <= _APART and (best is None or each < best[0]):
@@ -99,7 +104,7 @@ def _fitting(
     """Positions of one program with those of the other, in order, that fit best, and how badly they do in all."""
     total, begun, found = 0, -1, list[Place]()
     for cut in cuts:
-        wanted, least, chosen = marks[cut], None, begun
+        wanted, least, chosen = marks[cut] if cut < len(marks) else None, None, begun
         for at in range(begun + 1, len(other)) if wanted else ():
             there = other[at]
             if wanted is None or there is None or len(there) != len(wanted):

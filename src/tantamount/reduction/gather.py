@@ -18,7 +18,6 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from tantamount.errors import DataDependent
 from tantamount.ir.graph import Argument, Graph, Node, Ref, references
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
@@ -35,10 +34,11 @@ from tantamount.ir.relation import (
 )
 from tantamount.ir.relation_types import RelationProblem, box_at, resolve
 from tantamount.ir.types import Shape, TensorType
-from tantamount.ops.algebra import Tensor, TypesOnly
+from tantamount.ops.algebra import Tensor
 from tantamount.ops.builder import Builder
 from tantamount.ops.execute import Environment, Result, constant_type, run_node
 from tantamount.reduction.literals import Number, lists_of, map_expression, map_node, output_node
+from tantamount.reduction.positions import Positions, with_positions, with_shapes
 from tantamount.sizes.traced import Polynomial, Size, SizeFacts, plus, polynomial
 
 __all__ = ["Gathered", "Lifted", "Pins", "call_key", "constant_of_type", "gather", "groups_of", "lifted_expression"]
@@ -147,11 +147,6 @@ def _type(out: Gathered, graph: Graph, node: str) -> TensorType:
 
 
 # ---------------------------------------------------------------------------------------------- graphs
-class _Sizes(TypesOnly):
-    """Types only. What data decide has no type to reduce: :class:`DataDependent`, which refuses the job."""
-
-    def lost(self, shape: Shape | None, problem: DataDependent) -> Any:
-        raise problem
 
 
 def _inputs(out: Gathered, graph: Graph, side: str) -> dict[str, TensorType]:
@@ -179,9 +174,10 @@ def _graph(out: Gathered, graph: Graph, groups: Mapping[str, int] | None, inputs
             continue
         key = call_key(lifted, environment, out.facts.settled)
         if key not in out.done:
-            builder = Builder(_Sizes(groups), node.name)
-            result = run_node(graph, lifted, builder, environment, constant_of_type, groups)
-            out.done[key] = _tied(result, out.facts)
+            builder = Builder(Positions(out.facts, groups), node.name)
+            known = {name: environment[name] for name in references(lifted)}
+            result = run_node(graph, lifted, builder, with_shapes(known), constant_of_type, groups)
+            out.done[key] = _tied(with_positions(result), out.facts)
             _counted(out.facts, lifted, out.done[key])
         environment[node.name] = out.done[key]
     out.lifted[id(graph)] = Lifted(graph, tuple(nodes), environment)
@@ -295,7 +291,7 @@ def call_key(node: Node, environment: Environment, settled: Callable[[Polynomial
         if isinstance(argument, tuple):
             return tuple(map(shown, argument))
         if isinstance(argument, Tensor):
-            return (tuple(map(shown, argument.shape)), argument.dtype)
+            return (tuple(map(shown, argument.shape)), argument.dtype, shown(argument.value) if settled else None)
         if isinstance(argument, Size) and settled is not None:
             return ("size", int(argument), settled(argument.polynomial))
         return (type(argument), argument)

@@ -213,7 +213,7 @@ def _known_as_wrong(state: State, left: Open | None, options: Options) -> bool:
         state.at = "looking for a counterexample"
         before = {} if left is None else {output.name: output for output in left.found.outputs}
         outputs = tuple(before.get(name) or state.unknown(name) for name in state.job.outputs)
-        state.executed = executed(state.job, left, outputs, options)
+        state.executed = executed(state.job if left is None else left.job, left, outputs, options)
         state.clock.lap("witness")
     return state.executed is not None
 
@@ -228,7 +228,7 @@ def _refuted_by_one_piece(state: State, left: Open, options: Options) -> bool:
     if state.executed is None or state.executed.left is None:
         return False
     state.at = "looking at the piece that is not proved"
-    mismatch = of_one_piece(state.job, left, state.executed.left, options)
+    mismatch = of_one_piece(left.job, left, state.executed.left, options)
     state.clock.lap("localise")
     if mismatch is None:
         return False

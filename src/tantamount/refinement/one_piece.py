@@ -1,7 +1,8 @@
 """A deep job of which one piece is wrong: the whole is executed, and the piece is explained as a job of its own.
 
 What is refuted is refuted by a difference of the whole job. What the piece says of the place is believed only if the
-whole job is proved with the change that it comes to; else there is no answer here, and the job is looked at as a whole.
+whole job is proved with the change that it comes to, or all but this piece is proved, should that hand on what is
+expected; else there is no answer here, and the job is looked at as a whole.
 docs/design/lemmas.md says why that is so.
 """
 
@@ -20,7 +21,7 @@ from tantamount.ir.job import Job
 from tantamount.ir.relation import Expectation
 from tantamount.proof import Options, prove
 from tantamount.proof.inputs import build_inputs
-from tantamount.proof.lemmas import Open, prove_in_pieces
+from tantamount.proof.lemmas import Open, prove_in_pieces, would_be_proved
 from tantamount.proof.outputs import show
 from tantamount.proof.run import RanksRun, SpecificationRun
 from tantamount.proof.simplified import draws
@@ -107,19 +108,23 @@ def is_wrong(left: Open, options: Options) -> bool:
     else it is right, most likely, and only does not fit."""
     try:
         part = _job_of(left)
-        plan = planned(part, options)
+        try:
+            plan = planned(part, options)
+        except TooLarge:
+            plan = planned(reduce_job(part, options.effort).job, options)
         return any(differing(plan, list(part.outputs), scale) for scale in SCALES[:_AGREEING])
     except TantamountError:
         return False
 
 
 def of_one_piece(job: Job, left: Open, executed: Open, options: Options) -> Mismatch | None:
-    """The mismatch of the piece that is open, if the whole job is proved with its hint; ``executed`` is the piece of
-    what was executed."""
+    """The mismatch of the piece that is open, if the whole job is proved with its hint, or would be if the piece handed
+    on what is expected; ``executed`` is the piece of what was executed."""
 
     def way() -> Mismatch | None:
         found = _explained(job, left, executed, options)
-        return found if found is not None and found.hint else None
+        believed = found is not None and (found.hint or would_be_proved(left, options.silent()))
+        return found if believed else None
 
     return options.effort.trying(way)
 
@@ -132,7 +137,10 @@ def _explained(job: Job, left: Open, executed: Open, options: Options) -> Mismat
     failing = [one for one in proof.check(expand=False) if one.verdict is not Verdict.PROVED]
     part = _job_of(executed)
     plan = planned(part, options)
-    wrong = differing(plan, [one.name for one in failing])
+    names = [one.name for one in failing]
+    wrong: list[str] = []
+    for scale in SCALES[:_AGREEING]:
+        wrong = wrong or differing(plan, names, scale)
     if not wrong:
         return None
     reports = [replace(one, verdict=Verdict.REFUTED) for one in failing if one.name in wrong]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -151,6 +152,16 @@ def test_a_sweep_names_every_combination() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "words",
+    [["--workers", "2"], ["--ray", "local"], ["--sweep", "x=1", "--save-relations", "r.toml"]],
+)
+def test_what_is_of_sweeps_alone_or_of_no_sweep_is_said(words: list[str], files: tuple[str, str]) -> None:
+    code, told = run(*files, *words)
+    assert code == 2
+    assert f"error[command-line] {words[-2]}" in told
+
+
 @pytest.mark.parametrize("words", [["a.graph", "b.graph"], ["hf:llama", "hf:llama", "key"], ["hf:llama"]])
 def test_a_sweep_is_over_models_by_name(words: list[str]) -> None:
     pytest.importorskip("torch", reason="recipes build PyTorch models")
@@ -158,3 +169,30 @@ def test_a_sweep_is_over_models_by_name(words: list[str]) -> None:
     found = CliRunner().invoke(app, ["compare", *names, "--sweep", sweep])
     assert found.exit_code == 2
     assert "error[command-line] --sweep" in found.output
+
+
+def test_a_sweep_runs_in_processes_of_its_own(files: tuple[str, str], tmp_path: Path) -> None:
+    from tantamount.cli.comparing import Request
+    from tantamount.cli.results import Results
+    from tantamount.cli.sweeping import Sweep, compare_all, page_by_label, run_sweep
+
+    first, second = files
+    wrong = tmp_path / "wrong.graph"
+    wrong.write_text(SECOND.replace("mm.default(%h, %b)", "mm.default(%x, %b)"))
+    given = ["x=Replicate()", 'w=rank(0, "a")', 'v=rank(0, "b")']
+    requests = [
+        ("right=1, [2]", Request(first, second, given)),
+        ("wrong=1", Request(first, str(wrong), given)),
+        ("missing=1", Request(first, str(tmp_path / "none.graph"), given)),
+        ("slow=1", Request(first, second, given)),
+    ]
+    sweep = Sweep({"timeout": 60.0}, pages=page_by_label(tmp_path / "pages", [label for label, _ in requests[:1]]))
+    outcomes = list(compare_all(requests, sweep, workers=2))
+    assert [one.job for one in outcomes] == [label for label, _ in requests]
+    assert [one.exit_code for one in outcomes] == [0, 1, 2, 0]
+    assert (tmp_path / "pages" / "right-1-2.html").read_text().startswith("<!doctype html>")
+    (again,) = compare_all(requests[:1], Sweep({"timeout": 1e-9}), workers=1)
+    assert again.exit_code == 3
+    written = tmp_path / "results.json"
+    assert run_sweep(requests, sweep, 2, None, Results({"--json": written}, github=False)) == 2
+    assert [one.get("job") for one in json.loads(written.read_text())["jobs"]] == [label for label, _ in requests]

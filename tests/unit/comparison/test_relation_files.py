@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,53 @@ def test_relations_of_three_small_sizes_hold_at_a_large_one(tmp_path: Path) -> N
     files[0].write_text(text)  # gate and up exchanged, at one size
     with pytest.raises(UserError, match="one formula at 3 sizes"):
         tt.compare(*large, inputs=(x,), relations=files)
+
+
+class Layers(torch.nn.Module):
+    """Blocks one after the other."""
+
+    def __init__(self, block: type[torch.nn.Module], width: int, layers: int, device: str = "cpu") -> None:
+        super().__init__()
+        self.inner = torch.nn.Module()
+        own = self.inner if block is Apart else self  # names of the two lists differ
+        own.layers = torch.nn.ModuleList(block(width, device) for _ in range(layers))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in getattr(self, "layers", None) or self.inner.layers:
+            x = layer(x)
+        return x
+
+
+def fill_layers(model: torch.nn.Module, tensors: dict[str, torch.Tensor]) -> None:
+    for name, tensor in tensors.items():
+        layer = model.get_submodule("inner." + name.removesuffix(".w"))
+        fill_apart(layer, {"w": tensor})
+
+
+def fill_first_otherwise(model: torch.nn.Module, tensors: dict[str, torch.Tensor]) -> None:
+    fill_layers(model, tensors)
+    fill_apart(model.get_submodule("inner.layers.0"), {"w": tensors["layers.0.w"].roll(1, 0)})
+
+
+def test_relations_of_three_layers_hold_for_more(tmp_path: Path) -> None:
+    def saved(layers: int, load: Callable[..., None]) -> list[Path]:
+        files = [tmp_path / f"{width}.toml" for width in (3, 4, 6)]
+        for file, width in zip(files, (3, 4, 6), strict=True):
+            sides = Layers(Joined, width, layers), Layers(Apart, width, layers)
+            tt.compare(*sides, inputs=(torch.zeros(2, width),), loaders=(None, load), save_relations=file)
+        return files
+
+    large, x = (Layers(Joined, 64, 5, "meta"), Layers(Apart, 64, 5, "meta")), torch.zeros(2, 64, device="meta")
+    report = tt.compare(*large, inputs=(x,), relations=saved(3, fill_layers))
+    assert report.proved
+    assert "layers.3 to layers.4 are filled like the 3 before them" in report.notes
+    swapped = Layers(Apart, 64, 5, "meta")
+    last = swapped.inner.layers[4]
+    last.forward = lambda x: (x @ last.up).tanh() * (x @ last.gate)
+    assert not tt.compare(large[0], swapped, inputs=(x,), relations=saved(3, fill_layers)).proved
+    for layers, filled in ((2, fill_layers), (3, fill_first_otherwise)):
+        with pytest.raises(UserError, match=f"{layers} of 5 layers"):
+            tt.compare(*large, inputs=(x,), relations=saved(layers, filled))
 
 
 class Padded(torch.nn.Module):

@@ -8,7 +8,7 @@ import pytest
 
 from support.graphs import write_job
 from support.jobs import as_json, graph_of
-from tantamount import read_job
+from tantamount import Verdict, read_job, refine
 from tantamount.correspond.alignment import align
 from tantamount.ir.job import Job
 from tantamount.proof import Options
@@ -92,6 +92,21 @@ def test_one_layer_that_is_wrong_is_not_proved(tmp_path: Path, wrong: tuple[int,
     job = job_of(tmp_path, wrong)
     assert wrong[1] in serving(wrong[0])
     assert in_pieces(job) is None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "place"),
+    [((4, "sub(q4, 1)", "sub(q4, 2)"), "b4"), ((3, "0.125", "0.25"), "e4"), ((2, "sigmoid", "tanh"), "s2")],
+)
+def test_a_wrong_layer_of_a_model_that_is_written_in_two_ways_is_explained_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: tuple[int, str, str], place: str
+) -> None:
+    monkeypatch.setattr(prove_in_pieces, "__kwdefaults__", {**(prove_in_pieces.__kwdefaults__ or {}), "least": 50})
+    found = refine(job_of(tmp_path, wrong))
+    assert found.verdict is Verdict.REFUTED
+    assert found.mismatch is not None
+    assert found.mismatch.implementation == place
+    assert not {"implementation", "specification"} & set(found.statistics.seconds)  # of the whole
 
 
 def test_places_do_not_matter_for_what_is_proved(tmp_path: Path) -> None:

@@ -96,6 +96,26 @@ def test_a_large_layer_becomes_small_and_stays_proved(tmp_path: Path, ranks: int
     assert 1 not in news
 
 
+def test_a_table_keeps_the_positions_that_are_looked_up_in_it(tmp_path: Path) -> None:
+    program = """
+        table: float32[65536, 640]
+        x: float32[16, 640]
+        counted = aten.arange.default(16)
+        positions = add(counted, 2)
+        rows = aten.embedding.default(table, positions)
+        y = add(rows, x)
+        -> y
+    """
+    tables = '[inputs]\ntable = "Replicate()"\nx = "Replicate()"\n[outputs]\ndefault = "Replicate()"\n'
+    wrong = program.replace("add(rows, x)", "mul(rows, x)")
+    found = refine(read_job(job_files(tmp_path, program, [wrong, wrong], tables, {"tp": 2}, {})))
+    assert found.verdict is Verdict.REFUTED
+    assert found.counterexample is not None
+    (rows,) = found.counterexample.sizes[65536]
+    (positions,) = found.counterexample.sizes.get(16, (16,))
+    assert rows >= positions + 2
+
+
 def test_bounds_of_shards_follow_the_vocabulary(tmp_path: Path) -> None:
     found = reduce_job(layer(tmp_path, LARGE, 8))
     (part,) = found.sizes[LARGE.vocabulary // 8]
