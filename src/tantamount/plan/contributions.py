@@ -7,7 +7,10 @@ axis find, of which each needs its own part. Here is checked, of the node that i
 - it is exactly that: the k-th of n equal parts, on the ranks at coordinate k of n;
 - what it is a part of are contributions of the rank itself: it has seen nothing of the gradients that come to other
   ranks along the axis, and is zero where those that come to this one are;
-- nothing that ranks along the axis must have alike depends on it: they would drift apart.
+- nothing that ranks along the axis must have alike depends on it: they would drift apart. What all of them gather or
+  add up of it is alike, and what all compute alike of that alone;
+- what depends on it (or on what is kept of an earlier run) reads nothing in which gradients of other ranks are by
+  another way: with the sum ``s`` in the place of the own part ``o``, ``o + 5 (o - s)`` is right, too.
 
 From the first two follows that it is what this rank's gradients contribute and nothing else, once the strict form is
 proved: that is right for all gradients that may come in, so also where they are zero on all other ranks.
@@ -15,8 +18,9 @@ proved: that is right for all gradients that may come in, so also where they are
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from tantamount.ir.graph import Argument, Graph, Node, Output, Ref, references
 from tantamount.ir.job import Job
@@ -25,6 +29,7 @@ from tantamount.ir.relation import Expectation, Replicate
 from tantamount.ir.types import TensorType
 from tantamount.plan.late import group_axes, late, reached
 from tantamount.plan.vanishing import vanishing
+from tantamount.proof.nodes import differs
 
 __all__ = ["KINDS", "NotThat", "earlier_job", "whole_job"]
 
@@ -88,6 +93,9 @@ def earlier_job(
         for left in state.values():
             if graph.output_nodes[left] in waiting:
                 raise NotThat(f"{left}, which depends on what an earlier run left")
+        for kept, left in state.items():
+            if graph.by_name[graph.output_nodes[left]].type != graph.by_name[kept].type:
+                raise NotThat(f"{left} of {graph.path}, which is not of the type of {kept}")
     group, mesh = _group(job.mesh, axis)
     names = {kept: f"{kept}.others" for kept in state}
     strict, claims = dict[int, Graph](), dict[int, Graph]()
@@ -166,7 +174,14 @@ def _checked(
                 raise NotThat(f"{name}: {whole} has gradients of other ranks along {axis} in it")
             if whole not in zero[number]:
                 raise NotThat(f"{name}: {whole} is not seen to vanish with the gradients that come to its rank")
-    _check_alike(job, axis, begins)
+    changed = reached(graphs, lambda _, node: node.name in begins, job.mesh)
+    for graph, names, others in zip(graphs, changed, mixed, strict=True):
+        for node in graph.nodes:
+            beside = [one for one in references(node) if one in others and one not in names]
+            if node.name in names and beside:
+                by = f"beside {beside[0]}, which has gradients of other ranks along {axis} in it"
+                raise NotThat(f"a part of {node.name} of {graph.path} {by}")
+    _check_alike(job, axis, begins, changed)
     return found
 
 
@@ -215,8 +230,9 @@ def _own(graph: Graph, node: Node | None, count: int) -> _Own | None:
     return _Own(whole, dim % len(whole.type.shape), start // length, count)
 
 
-def _check_alike(job: Job, axis: str, begins: Collection[str]) -> None:
-    """Raises :class:`NotThat` if an output that ranks along the axis have alike may differ between them."""
+def _check_alike(job: Job, axis: str, begins: Collection[str], changed: Sequence[set[str]]) -> None:
+    """Raises :class:`NotThat` if an output that ranks along the axis have alike may differ between them. ``changed``:
+    what depends on what is not as it is on one device, by program."""
     graphs, position = job.programs, job.mesh.names.index(axis)
 
     def alike(number: int, node: Node) -> bool:
@@ -225,10 +241,32 @@ def _check_alike(job: Job, axis: str, begins: Collection[str]) -> None:
     found = reached(graphs, lambda _, node: node.name in begins, job.mesh, alike)
     for name, wanted in job.outputs.items():
         own = None if wanted.placements is None else wanted.placements[position]
-        for graph, names in zip(graphs, found, strict=True):
-            node = graph.output_nodes.get(wanted.name, wanted.name)
-            if node in names and (own is None or isinstance(own, Replicate)):
-                raise NotThat(f"something on which {name} depends, which ranks along {axis} have alike")
+        if own is not None and not isinstance(own, Replicate):
+            continue
+        given = [graph.output_nodes.get(wanted.name, wanted.name) for graph in graphs]
+        if not any(node in names for node, names in zip(given, changed, strict=True)):
+            continue
+        if any(node in names for node, names in zip(given, found, strict=True)):
+            raise NotThat(f"something on which {name} depends, which ranks along {axis} have alike")
+        ways = [_way(graphs[k], node, changed[k], partial(alike, k)) for k, node in enumerate(given)]
+        same = all(way is not None and way == ways[0] for way in ways)
+        if not same or any(differs(graphs[0].by_name[one], graphs) for one in ways[0] or ()):
+            raise NotThat(f"a part of {name}, which ranks along {axis} have alike, but find in ways of their own")
+
+
+def _way(graph: Graph, name: str, changed: Collection[str], alike: Callable[[Node], bool]) -> set[str] | None:
+    """The nodes by which a result is computed of what ranks have alike; ``None`` if anything else has a part in it."""
+    found, pending = set[str](), [name]
+    while pending:
+        node = graph.by_name[pending.pop()]
+        if node.name in found:
+            continue
+        if node.name not in changed:
+            return None
+        found.add(node.name)
+        if not alike(node):
+            pending += references(node)
+    return found
 
 
 # ---------------------------------------------------------------------------------------------- what stands there

@@ -167,7 +167,7 @@ def test_nothing_but_the_contributions_of_others_may_be_missing(rest: str, tmp_p
         (STALE.replace("late)", "later)"), "y, d_x, later", {"later": "later"}, "depends on what an earlier run left"),
         (STALE.replace("late)", "later)"), "y, d_x, late, new", {"later": "late", "late": "new"}, "one by one"),
         # it is added up over all runs
-        (STALE + "\n    new2 = add(new, late)", "y, d_x, new2", {"late": "new2"}, "depends on what an earlier run"),
+        (STALE + "\n    new2 = add(new, late)", "y, d_x, new2", {"late": "new2"}, "a part of new2"),
         (STALE, "y, d_x, new", {"d_y": "new"}, "which the specification knows of"),
         (STALE, "y, d_x, new", {"nothing": "new"}, "which is no input"),
         (STALE, "y, d_x, new", {"late": "other"}, "does not give"),
@@ -220,6 +220,21 @@ def test_ranks_must_not_drift_apart(tmp_path: Path) -> None:
     wrong = replace(job, implementation=tuple(graphs[rank % 2] for rank in range(8)), outputs=asked)
     with pytest.raises(NotThat, match="alike"):
         whole_job(wrong, ["own"], "cp", ["d_y"])
+    rest = (
+        'd_x = mul(own, 1)\n    w = all_gather(own, 2, "cp")\n    a = aten.sum.default(w)\n    none = mul(a, {factor})'
+    )
+    graphs = [
+        typed_graph(
+            MIX.format(
+                own=OWN.format(first=2 * k, end=2 * k + 2), rest=rest.format(factor=k + 1), outputs="y, d_x, none"
+            ),
+            AXES,
+        )
+        for k in range(2)
+    ]
+    gathered = replace(wrong, implementation=tuple(graphs[rank % 2] for rank in range(8)))
+    with pytest.raises(NotThat, match="ways of their own"):
+        whole_job(gathered, ["own"], "cp", ["d_y"])
     shard = replace(wrong, outputs={**asked, "none": Expectation("none", (Partial("sum"),) * 3)})
     assert whole_job(shard, ["own"], "cp", ["d_y"]).implementation[0].by_name["own"].target == "aten.transpose.int"
 
@@ -239,3 +254,30 @@ def test_declarations_that_say_something_else_are_refused(declared: dict[str, An
     with pytest.raises(UserError) as raised:
         told(tmp_path, OWN, TRUNCATED, **declared)
     assert raised.value.code == "plan-approximate"
+
+
+BESIDE = {
+    "the others' with the wrong sign": "new = sub(st, own)\n    d_x = sub(own, new)",
+    "the others' many times": "new = sub(st, own)\n    h = mul(new, 100)\n    d_x = add(own, h)",
+    "twice its own": "n2 = mul(own, 2)\n    d_x = sub(n2, st)",
+}
+
+
+@pytest.mark.parametrize("rest", BESIDE.values(), ids=BESIDE)
+def test_what_others_contribute_has_no_other_part(tmp_path: Path, rest: str) -> None:
+    """With the sum in the place of the own part all of these are right."""
+    with pytest.raises(UserError, match="gradients of other ranks along cp"):
+        verified(written(tmp_path, OWN, f"{OTHERS}\n    {rest}"))
+
+
+@pytest.mark.parametrize("factor", ["mul(q, 5)", "mul(q, late)"])
+def test_what_an_earlier_run_left_is_not_drawn_on(tmp_path: Path, factor: str) -> None:
+    rest = STALE.replace("d_x = add(own, late)", f"e = add(own, late)\n    q = sub(late, new)\n    r = {factor}")
+    with pytest.raises(UserError, match="gradients of other ranks along cp"):
+        verified(written(tmp_path, OWN, f"{rest}\n    d_x = add(e, r)", "y, d_x, new", **LATE))
+
+
+def test_what_is_left_has_the_type_of_what_is_given(tmp_path: Path) -> None:
+    rest = f"{STALE}\n    other = aten._to_copy.default(new, dtype=bfloat16)"
+    with pytest.raises(UserError, match="not of the type of late"):
+        verified(written(tmp_path, OWN, rest, "y, d_x, other", **{**LATE, "state": {"late": "other"}}))
