@@ -11,7 +11,7 @@ from fractions import Fraction
 from math import prod
 from typing import NamedTuple
 
-from tantamount.calculus import comparisons, partial, powers
+from tantamount.calculus import comparisons, partial, powers, spans
 from tantamount.calculus.affine import Coordinate, Index, substitute_index, variable
 from tantamount.calculus.atoms import Atom, Store, ValueFacts
 from tantamount.calculus.forms import (
@@ -389,8 +389,8 @@ def _position_in_row(store: Store, x: Polynomial) -> tuple[int, set[int]] | None
 
 def _position_at_position(store: Store, atom: Atom, index: Index) -> tuple[int, set[int]] | None:
     """The same for ``sum_u [P_j == u] O_u``, an element of an order at an element of another one: of two places j, P
-    has two positions, and O has no position twice."""
-    if len(atom.ranges) != 1 or len(atom.summand) != 2:
+    has two positions, and O has no position twice. Each P_j is one of the u: elsewhere the sum is 0, more than once."""
+    if len(atom.ranges) != 1 or len(atom.summand) != 2 or not isinstance(atom.ranges[0], int):
         return None
     (u,) = store.fresh_axes(1)
     here = {**dict(enumerate(index)), -1: variable(u)}
@@ -399,7 +399,11 @@ def _position_at_position(store: Store, atom: Atom, index: Index) -> tuple[int, 
         known = comparisons.comparison(store, guard) if guard.exponent == 1 else None
         if known is None or known.op != "equal" or known.affine not in (variable(u), variable(u, -1)):
             continue
-        inner, outer = (_position_in_row(store, x) for x in (known.rest, (Term((order,), 1),)))
+        chosen = known.rest if known.affine == variable(u, -1) else scale(known.rest, -1)
+        low, high = spans.of_polynomial(store, chosen, None)
+        if low < 0 or high > atom.ranges[0] - 1:
+            continue
+        inner, outer = (_position_in_row(store, x) for x in (chosen, (Term((order,), 1),)))
         if inner is not None and outer is not None and outer[0] == u and inner[0] not in outer[1] | inner[1]:
             return inner[0], (inner[1] | outer[1]) - {u}
     return None

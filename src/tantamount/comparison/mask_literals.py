@@ -198,6 +198,7 @@ class _Check:
         carrying = {*constant, *(name for name in origins if name in self.variable)}
         outputs = {output.node for output in graph.outputs}
         pending = [*carrying]
+        read: list[tuple[str, str, int]] = []
         bad += [name for name in origins if name in self.variable and not self._passes(graph.by_name[name], "")]
         while pending:
             name = pending.pop()
@@ -210,8 +211,12 @@ class _Check:
                 if self._passes(node, name):
                     carrying.add(reader)
                     pending.append(reader)
-                elif (read := self._softmax(node, name)) is None or not self._masks(node.name, *read, carrying):
+                elif (row := self._softmax(node, name)) is None:
                     bad.append(reader)
+                else:
+                    read.append((reader, *row))
+        # only now is it known all that carries a literal
+        bad += [reader for reader, name, dim in read if not self._masks(reader, name, dim, carrying)]
         return bad
 
     # -- what does not depend on inputs

@@ -173,3 +173,19 @@ def test_a_softmax_that_jax_has_written_out() -> None:
 def test_what_is_no_softmax_of_masked_scores_stays(old: str, new: str) -> None:
     assert OF_HLO.replace(old, new) != OF_HLO
     assert proved(OF_HLO.replace(old, new), INFINITE) == (False, [])
+
+
+@pytest.mark.parametrize(
+    "joined", ["x = add(a, b)", "h = mul(a, 1)\ng = mul(h, 1)\nx = add(b, g)", "x = aten.cat.default([a, b], 1)"]
+)
+def test_literals_that_mask_a_row_together(joined: str) -> None:
+    """Every literal is on its way to the softmax before its rows are looked at."""
+    masks = "j = aten.arange.default(2)\nk = aten.eq.Scalar(j, 0)\nl = aten.eq.Scalar(j, 1)\n"
+    both = "k = aten.full.default([2], True)\nl = aten.full.default([2], True)\n"
+    fill = "a = aten.masked_fill.Scalar(s, k, -1e9)\nb = aten.masked_fill.Scalar(t, l, -1e9)\n"
+    softmax = "y = aten._softmax.default(x, 1, False)\n-> y"
+    start = both if "cat" in joined else masks
+    graph = typed_graph(f"s: float32[3, 2]\nt: float32[3, 2]\n{start}{fill}{joined}\n{softmax}")
+    inputs = {node.name: InputRelation(node.name, ()) for node in graph.inputs}
+    job = Job("masks", graph, (graph,), Mesh(), inputs, {"y": Expectation("y", (), text="Replicate()")})
+    assert with_masks_of_infinity(job)[1] == ()
