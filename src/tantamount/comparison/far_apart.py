@@ -64,16 +64,13 @@ def _where(pair: Pair, first: Apart, effort: Effort) -> str:
         work = sum(max(survey(graph).work, LITTLE * len(graph.nodes)) for graph in graphs)
         if effort.exceeds("rounding_work", work):
             return (
-                "something is rounded on the way, or unstable: at which operator was not looked for "
-                f"(limit rounding_work: {work:.2g} operations)"
+                "something is rounded on the way, or unstable. At which operator was not looked for "
+                "(limit-rounding-work; --effort high may look)"
             )
         execution = _executed(pair.job, first, 0)
-        blamed = [] if execution is None else [*execution.accounting(graphs)]
-        second = _measured(pair, 1) if blamed else None
-        again = None if second is None else _executed(pair.job, second, 1)
+        found = None if execution is None else _confirmed(pair, execution.accounting(graphs))
     except TantamountError:  # of what the interpreter does not know
         return ""
-    found = next((one for one in blamed if again is not None and again.accounts(one)), None)
     if execution is None or found is None:
         return ""
     left = execution.rest(found.side, found.nodes).most
@@ -82,6 +79,20 @@ def _where(pair: Pair, first: Apart, effort: Effort) -> str:
         f"the distance arises where the {SIDES[found.side]} program rounds the result of "
         f"{_named(graphs[found.side], found.nodes[0])}{more}. Without that {left:.2g} is left"
     )
+
+
+def _confirmed(pair: Pair, blamed: Iterator[_Blamed]) -> _Blamed | None:
+    """The first of these nodes that account for the distance on a second input, too."""
+    again: _Execution | None = None
+    for found in blamed:
+        if again is None:
+            measured = _measured(pair, 1)
+            again = None if measured is None else _executed(pair.job, measured, 1)
+        if again is None:
+            return None
+        if again.accounts(found):
+            return found
+    return None
 
 
 def _named(graph: Graph, name: str) -> str:
@@ -159,15 +170,13 @@ class _Execution:
         return self._between(*((found, other) if side == 0 else (other, found)))
 
     def accounting(self, graphs: tuple[Graph, Graph]) -> Iterator[_Blamed]:
-        """The node of each program that halving leads to, and the casts that it goes back to, as far as they account
-        for the distance."""
-        leading = [found for side in (0, 1) if (found := self._leading(side)) is not None]
-        leading.sort(key=lambda found: self.rest(found.side, found.nodes).norm)
-        yield from filter(self.accounts, leading)
-        for found in leading:
-            rounding = self.sides[found.side].rounding
-            longer = _stretches(graphs[found.side], found.nodes[0], rounding)
-            yield from filter(self.accounts, (_Blamed(found.side, nodes) for nodes in longer))
+        """The node of a program that halving leads to, and the casts that it goes back to, as far as they account for
+        the distance; first of the program that leaves less of it without any rounding."""
+        for side in sorted((0, 1), key=lambda side: self.rest(side, self.sides[side].rounding).norm):
+            leading = self._leading(side)
+            if leading is not None:
+                longer = _stretches(graphs[side], leading.nodes[0], self.sides[side].rounding)
+                yield from filter(self.accounts, (leading, *(_Blamed(side, nodes) for nodes in longer)))
 
     def _leading(self, side: int) -> _Blamed | None:
         """The node of one program that halving leads to."""
@@ -186,8 +195,9 @@ class _Execution:
         for one, other in self.outputs:
             x, y = first[one], second[other]
             if isinstance(x, np.ndarray) and isinstance(y, np.ndarray) and x.dtype.kind == "f" and x.shape == y.shape:
-                apart = np.abs(x - y)
-                squares += float(np.sum(apart * apart))
+                with np.errstate(all="ignore"):  # infinities, which make the distance none
+                    apart = np.abs(x - y)
+                    squares += float(np.sum(apart * apart))
                 most = max(most, float(apart.max(initial=0.0)))
         return _Rest(squares**0.5, most)
 

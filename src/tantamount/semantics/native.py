@@ -17,7 +17,7 @@ from tantamount.ir.graph import Graph, Node, references
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.builder import Builder
 from tantamount.ops.execute import Environment, Result, recorded_constant, run, run_node
-from tantamount.semantics.interpret import NodeValue, input_tensors, plain
+from tantamount.semantics.interpret import Evaluation, evaluation, input_tensors
 from tantamount.semantics.reference import Array, Reference
 from tantamount.semantics.rounding import FORMATS, rounded
 
@@ -25,8 +25,8 @@ __all__ = ["Native"]
 
 
 class Native:
-    """One execution of a graph of one rank in its own dtypes. ``rounding``: the nodes, in order, whose results are not
-    what was computed but had to be rounded: views, maxima, casts that lose nothing and the like are none.
+    """One execution of a graph of one rank in its own dtypes: the ``values`` of its nodes. ``rounding``: the nodes, in
+    order, whose results had to be rounded. Views, maxima, casts that lose nothing and the like have none to round.
 
     Raises :class:`Unsupported` for dtypes that have no format here, and what :func:`tantamount.semantics.interpret`
     raises."""
@@ -45,13 +45,9 @@ class Native:
         given = {name: _rounded_tensor(tensor) for name, tensor in input_tensors(graph, inputs).items()}
         self._values: Environment = run(graph, self._on, given, each=each)
         self.rounding = tuple(found)
+        self.values = evaluation(self._values, self._on)
 
-    @property
-    def values(self) -> dict[str, NodeValue]:
-        """The value of every node."""
-        return plain(self._values)
-
-    def without(self, left_out: Collection[str]) -> dict[str, NodeValue]:
+    def without(self, left_out: Collection[str]) -> Evaluation:
         """The value of every node where these nodes of ``rounding`` hand on what they computed, in float64. All others
         of ``rounding`` round; a node that had nothing to round hands on what it is given."""
         values, rounds, changed = dict(self._values), frozenset(self.rounding), set[str]()
@@ -61,7 +57,7 @@ class Native:
             found = run_node(self._graph, node, Builder(self._on, node.name), values, recorded_constant, None)
             values[node.name] = _rounded(found) if node.name in rounds and node.name not in left_out else found
             changed.add(node.name)
-        return plain(values)
+        return evaluation(values, self._on)
 
 
 def _rounded(result: Result) -> Result:
