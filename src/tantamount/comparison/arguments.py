@@ -17,7 +17,7 @@ from tantamount.comparison.models import (
     pair_of_models,
 )
 from tantamount.comparison.more_layers import with_more_layers
-from tantamount.comparison.programs import Pair, pair_of
+from tantamount.comparison.programs import Apart, Pair, pair_of
 from tantamount.comparison.recorded_weights import has_weights, pair_with_weights
 from tantamount.comparison.relation_files import GivenRelations, lifted_relations, read_relations, rests
 from tantamount.errors import UserError
@@ -65,7 +65,8 @@ def pair_to_compare(
     if loaders is not None:
         sides = models_of((first, second), inputs, loaders, checkpoint)
         pair = pair_of_models(*sides, relations=relations, outputs=outputs)
-        return replace(pair, distance=partial(_distance, (first, second), loaders, each_inputs(inputs), sides))
+        executed = partial(_distance, (first, second), loaders, each_inputs(inputs), sides, pair)
+        return replace(pair, distance=executed)
     recorded = first if isinstance(first, Graph) else second if isinstance(second, Graph) else None
     if recorded is not None and any(models) and has_weights(recorded):
         graph_first = recorded is first
@@ -143,16 +144,30 @@ def _as_given(
 
 
 def _distance(
-    models: Sequence[Any], loaders: Sequence[Any], inputs: Sequence[Any], sides: tuple[Side, Side, dict[str, Shape]]
-) -> tuple[float, float, float] | None:
+    models: Sequence[Any],
+    loaders: Sequence[Any],
+    inputs: Sequence[Any],
+    sides: tuple[Side, Side, dict[str, Shape]],
+    pair: Pair,
+    seed: int,
+) -> Apart | None:
     """By how much the outputs differ where both models are executed as they are (see :mod:`capture.torch.running`)."""
     from tantamount.capture.torch.running import distance
 
-    first, _, shapes = sides
+    *programs, shapes = sides
+    first, _ = programs
     bounds = index_bounds(first.program.graph)
-    return distance(
-        models, loaders, [call_of(one) for one in inputs], shapes, [bounds.get(n) for n in first.arguments()]
+    found = distance(
+        models, loaders, [call_of(one) for one in inputs], shapes, [bounds.get(n) for n in first.arguments()], seed
     )
+    if found is None:
+        return None
+    given = [
+        {name: found.checkpoint[tensor] for tensor, name in held.items() if tensor in found.checkpoint}
+        | dict(zip(side.arguments(), drawn, strict=True))
+        for side, held, drawn in zip(programs, pair.tensors, found.arguments, strict=True)
+    ]
+    return Apart(found.distance, found.largest, found.precision, (given[0], given[1]))
 
 
 def _alike(first: Any, second: Any) -> bool:

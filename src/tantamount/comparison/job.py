@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
-from math import sqrt
 
 from tantamount.comparison.decided import with_decided_comparisons
+from tantamount.comparison.far_apart import far_apart
 from tantamount.comparison.mask_literals import with_masks_of_infinity
 from tantamount.comparison.one_sided import one_sided
 from tantamount.comparison.programs import Pair
@@ -102,24 +102,8 @@ def compare_pair(pair: Pair, how: Comparing) -> Refinement:
         limits = how.limits or limits_from_environment()
         found = with_candidates(found, rewritten, one, limits=limits, effort=how.effort, strict=how.strict)
     answer = _answer(found, assumed, pair, how)
-    apart = _far_apart(pair) if answer.verdict is Verdict.PROVED else ""
+    apart = far_apart(pair, how.effort) if answer.verdict is Verdict.PROVED else ""
     return replace(answer, notes=(*answer.notes, apart)) if apart else answer
-
-
-def _far_apart(pair: Pair) -> str:
-    """A warning about programs that are equal over the reals, where their outputs are far apart in their own dtypes;
-    empty, if they are not, or cannot be executed."""
-    try:
-        found = None if pair.distance is None else pair.distance()
-    except Exception:  # of the user's models: nothing that was proved depends on it
-        return ""
-    if found is None or found[0] <= sqrt(found[2]) * max(found[1], 1e-30):
-        return ""
-    apart, largest, _ = found
-    return (
-        f"far apart in their own dtypes: on a random checkpoint and input the outputs differ by {apart:.2g}, where the "
-        f"largest element is {largest:.2g}. Over the reals they are equal: something is rounded on the way, or unstable"
-    )
 
 
 def _told(

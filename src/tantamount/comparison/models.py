@@ -101,6 +101,7 @@ def pair_of_models(
         weights=weights,
         assumptions=() if given_by else (Assumption("loaders", text),),
         document=document,
+        tensors=(used[0], used[1]),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import sqrt
 from typing import Any
 
 from tantamount.capture.job import Unresolved, job_of
@@ -14,12 +15,29 @@ from tantamount.errors import UserError
 from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
+from tantamount.semantics.reference import Array
 from tantamount.verdict import Assumption, Relation
 
-__all__ = ["Pair", "pair_of"]
+__all__ = ["Apart", "Pair", "pair_of"]
 
-Apart = tuple[float, float, float]
 _FIRST, _SECOND = "first", "second"
+
+
+@dataclass(frozen=True)
+class Apart:
+    """Both programs executed as they are, in their own dtypes, on one random input: by how much the outputs differ at
+    most, the largest element, and the precision of their dtype. ``inputs``: what each program was given, as far as it
+    is known, by the names of its inputs."""
+
+    distance: float
+    largest: float
+    precision: float
+    inputs: tuple[Mapping[str, Array], Mapping[str, Array]] = ({}, {})
+
+    @property
+    def far(self) -> bool:
+        """True if the outputs have in common less than half of the digits of their dtype."""
+        return self.distance > sqrt(self.precision) * max(self.largest, 1e-30)
 
 
 @dataclass(frozen=True)
@@ -27,9 +45,9 @@ class Pair:
     """A job on one rank, with the names of the inputs of the first program whose relation is only guessed, and how.
     ``unpaired``: outputs of either program that have no counterpart, which are not compared. ``notes``: what a reader
     should know of the loaders; ``weights``: parameters of the first program, made of those of the second;
-    ``assumptions``: what the relations rest on. ``distance`` executes both as they are, where they can be: by how much
-    the outputs differ, the largest element, and the precision of their dtype. ``document``: the relations as a file has
-    them (:mod:`tantamount.comparison.relation_files`); empty for a job, which has its own."""
+    ``assumptions``: what the relations rest on. ``distance`` executes both as they are, where they can be, on the input
+    of a seed. ``document``: the relations as a file has them (:mod:`tantamount.comparison.relation_files`); empty for a
+    job, which has its own. ``tensors``: the inputs of each program that hold tensors of a checkpoint, by those."""
 
     job: Job
     guessed: Mapping[str, str]
@@ -37,8 +55,9 @@ class Pair:
     notes: tuple[str, ...] = ()
     weights: tuple[Relation, ...] = ()
     assumptions: tuple[Assumption, ...] = ()
-    distance: Callable[[], Apart | None] | None = None
+    distance: Callable[[int], Apart | None] | None = None
     document: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    tensors: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {})
 
 
 def pair_of(

@@ -5,15 +5,30 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-__all__ = ["distance"]
+__all__ = ["Executed", "distance"]
 
 _SCALE = 0.5  # of the random weights
+
+
+@dataclass(frozen=True)
+class Executed:
+    """By how much the outputs of two models differ at most, the largest element of the first one's, and the precision
+    of their dtype. ``checkpoint`` is what both loaded, by name, ``arguments`` what each was called with, in order;
+    complex numbers are pairs in one more dimension."""
+
+    distance: float
+    largest: float
+    precision: float
+    checkpoint: Mapping[str, np.ndarray]
+    arguments: tuple[Sequence[np.ndarray], Sequence[np.ndarray]]
 
 
 def distance(
@@ -23,14 +38,14 @@ def distance(
     shapes: Mapping[str, tuple[int, ...]],
     bounds: Sequence[int | None],
     seed: int = 0,
-) -> tuple[float, float, float] | None:
-    """By how much the outputs of two models differ at most, the largest element of the first one's, and the precision
-    of their dtype; ``None`` where outputs cannot be paired. ``bounds``: for the k-th tensor argument, the number below
-    which whole numbers are drawn (``None``: the example's values are kept)."""
+) -> Executed | None:
+    """Both models executed; ``None`` where outputs cannot be paired. ``bounds``: for the k-th tensor argument, the
+    number below which whole numbers are drawn (``None``: the example's values are kept)."""
     generator = torch.Generator().manual_seed(seed)
     checkpoint = {name: torch.randn(shape, generator=generator) * _SCALE for name, shape in shapes.items()}
     drawn: list[Tensor] = []
     results: list[list[Tensor]] = []
+    arguments: list[list[np.ndarray]] = []
     for model, load, (args, kwargs) in zip(models, loaders, calls, strict=True):
         held = copy.deepcopy(model)
         if any(t.device.type == "meta" for t in (*held.parameters(), *held.buffers())):
@@ -41,6 +56,7 @@ def distance(
             drawn = [_random(leaves[k], bound, generator) for k, bound in zip(tensors, bounds, strict=True)]
         for k, tensor in zip(tensors, drawn, strict=True):
             leaves[k] = tensor.reshape(leaves[k].shape).to(leaves[k].dtype)
+        arguments.append([_array(leaves[k].detach().clone()) for k in tensors])
         own_args, own_kwargs = pytree.tree_unflatten(leaves, structure)
         with torch.no_grad():
             given = {name: tensor.clone() for name, tensor in checkpoint.items()}
@@ -59,7 +75,15 @@ def distance(
         return None
     apart = max(float((a - b).abs().max()) for a, b in pairs if a.numel())
     largest = max(float(a.abs().max()) for a, _ in pairs if a.numel())
-    return apart, largest, max(torch.finfo(x.dtype).eps for x in (*first, *second))
+    precision = max(torch.finfo(x.dtype).eps for x in (*first, *second))
+    held = {name: _array(tensor) for name, tensor in checkpoint.items()}
+    return Executed(apart, largest, precision, held, (arguments[0], arguments[1]))
+
+
+def _array(tensor: Tensor) -> np.ndarray:
+    """The elements of a tensor, which it shares where NumPy has its dtype."""
+    plain = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+    return (plain.float() if plain.dtype.is_floating_point and plain.dtype.itemsize < 4 else plain).numpy()
 
 
 def _random(example: Tensor, bound: int | None, generator: torch.Generator) -> Tensor:
