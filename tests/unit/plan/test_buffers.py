@@ -248,3 +248,21 @@ def test_reductions_of_odd_sizes_are_proved_and_wrong_ones_refuted(tmp_path: Pat
         report = verify_plan(path)
         wrong_parts = {part.part for part in report.parts if part.verdict is Verdict.REFUTED}
         assert wrong_parts == {"Odd_reduce", "Odd2_reduce"}, report.text()  # they share a file
+
+
+def test_whole_calls_are_told_with_what_nobody_reads_of_them() -> None:
+    """A call that is taken out, and the length of a vector of which a part is read: other ranks must have the same."""
+    c10d = torch.ops._c10d_functional
+
+    def told(length: int, more: bool) -> object:
+        def reduced(x: Tensor, padding: Tensor) -> Tensor:
+            summed = c10d.wait_tensor(c10d.all_reduce(torch.cat([x, padding]), "sum", "dp"))
+            if more:
+                c10d.wait_tensor(c10d.all_gather_into_tensor(torch.cat([x, padding]), 2, "dp"))
+            return aten.slice(summed, 0, 0, 4)
+
+        return without_buffers(make_fx(reduced, tracing_mode="fake")(torch.rand(4), torch.rand(length)).graph)
+
+    first = told(2, False)
+    assert first == told(2, False)
+    assert first not in (told(3, False), told(2, True))

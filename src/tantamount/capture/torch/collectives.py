@@ -128,8 +128,19 @@ class Functional(TorchDispatchMode):
             )  # fmt: skip
         if name.startswith("_c10d_functional.") and args and isinstance(args[-1], str):
             passed(args[-1])
-        self._check_races(func, args, kwargs)
-        return func(*args, **(kwargs or {}))
+        if name == "_c10d_functional.wait_tensor":
+            for one in self._unfinished:
+                if _memories(args) & one.written:
+                    one.done.append(True)
+        else:
+            self._check_races(func, args, kwargs)
+        result = func(*args, **(kwargs or {}))
+        if name.startswith("_c10d_functional.") and name != "_c10d_functional.wait_tensor":
+            for tensor in pytree.tree_leaves(result):  # each is waited for by itself
+                written = _memories(tensor)
+                read = _memories((args, kwargs)) - written
+                self._unfinished.append(_Unfinished(name, written, read, [], (args, result)))
+        return result
 
 
 def _race(place: str, name: str, what: str) -> UserError:

@@ -39,11 +39,14 @@ _REMOVED = (
 @dataclass(frozen=True)
 class Call:
     """A call of a collective in a rewritten program: the process group by PyTorch's name, which of the calls of that
-    group it was in the program as it was, and the part of the vector that it is left with (``None`` for all)."""
+    group it was in the program as it was, and the part of the vector that it is left with (``None`` for all, or for one
+    of which nothing is read). ``what``: the operator of the whole call, its settings, the length and type of what it is
+    given."""
 
     group: str
     number: int
     part: tuple[int, int] | None
+    what: tuple[str, ...]
 
 
 def without_buffers(graph: fx.Graph) -> tuple[Call, ...]:
@@ -53,8 +56,9 @@ def without_buffers(graph: fx.Graph) -> tuple[Call, ...]:
     ``x`` with a row for each rank (FSDP's gradients); ``slice_scatter(x, y, ...)[a:b]`` as a part of ``y`` or of ``x``.
     What cannot be taken apart stays; what nobody uses then is taken out, also sums over ranks of which nothing is read.
 
-    Returned are the collectives that the program calls now, in its order. The ranks of a group compute what they did
-    if these are the same on all of them: then the calls that meet are parts of calls that met, and the same parts.
+    Returned are the collectives that the program calls now, in its order, and those that are taken out. The ranks of a
+    group compute what they did if these are the same on all of them: then the calls that meet are parts of calls that
+    met, and the same parts; and the whole calls, with what nobody reads, fitted together.
     (Ranks that put a vector together in different orders read parts of it in different orders.)"""
     numbers = _numbered(graph)
     parts = _Parts(graph)
@@ -77,19 +81,26 @@ def without_buffers(graph: fx.Graph) -> tuple[Call, ...]:
     for node in graph.nodes:
         if node in numbers or node in parts.calls:
             whole, part = parts.calls.get(node, (node, None))
-            calls.append(Call(*numbers[whole], part))
+            calls.append(Call(*numbers[whole][:2], part, numbers[whole][2]))
+    left = {(call.group, call.number) for call in calls}
+    calls += (
+        Call(group, number, None, what) for group, number, what in numbers.values() if (group, number) not in left
+    )
     return tuple(calls)
 
 
-def _numbered(graph: fx.Graph) -> dict[fx.Node, tuple[str, int]]:
-    """The collectives of a program: the group of each, and how many of its calls come before."""
+def _numbered(graph: fx.Graph) -> dict[fx.Node, tuple[str, int, tuple[str, ...]]]:
+    """The collectives of a program: the group of each, how many of its calls come before, and what is called."""
     counts = Counter[str]()
-    found: dict[fx.Node, tuple[str, int]] = {}
+    found: dict[fx.Node, tuple[str, int, tuple[str, ...]]] = {}
     for node in graph.nodes:
         named = getattr(node.target, "namespace", "") == "_c10d_functional" and node.args
         if named and node.target is not _c10d.wait_tensor.default:
             group = str(node.args[-1])
-            found[node] = group, counts[group]
+            given = (x.meta.get("val") for x in node.all_input_nodes)
+            sizes = (f"{x.dtype} {tuple(x.shape)}" for x in given if isinstance(x, Tensor))
+            settings = (str(x) for x in node.args[1:-1])
+            found[node] = group, counts[group], (str(node.target), *settings, *sizes)
             counts[group] += 1
     return found
 

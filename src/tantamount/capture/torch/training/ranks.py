@@ -97,7 +97,7 @@ def _found(
             program, traced, names = trace_rank(build, rank, mesh.axes, simplified)
             text = json.dumps({**program.document, "rank": None}, sort_keys=True)
             found[rank] = program, text, list(traced.inputs), list(traced.outputs), names
-            calls.add(tuple((names.get(call.group, call.group), call.number, call.part) for call in own))
+            calls.add(tuple((names.get(call.group, call.group), call.number, call.part, call.what) for call in own))
         return found[rank][1]
 
     for rank in _chosen(mesh):
