@@ -5,13 +5,14 @@ the two a program may compute whatever does not touch that memory: nothing may r
 collectives that overwrite their operand, that is the operand and every view of it), and nothing may overwrite what is
 being sent. A graph has values and no time: read as it stands, such a race would be gone. So it is refused.
 
-A graph that waits for none of its collectives is one of synchronous ones (as people write them, or other frameworks).
-One that waits for some says that it means asynchronous ones, and must wait for all that it reads.
+A graph that waits for none of its collectives of one operator has synchronous ones (as people write them, or other
+frameworks; PyTorch records no waits for ``all_reduce_coalesced``). One that waits for some of them says that it means
+asynchronous ones, and must wait for all that it reads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from tantamount.capture.inplace import is_in_place, is_view, overwritten, shares_memory
@@ -29,14 +30,25 @@ _INTO = ("irecv",)  # its operand is the buffer that it writes
 def check_waits(graph: Graph) -> None:
     """Raise :class:`UserError` ``capture-race`` for a program that reads what a collective still writes, or overwrites
     what one still sends."""
-    if any(_exchange(node) in _WAITS for node in graph.nodes):
-        _Race(graph).check()
+    waited = {_waited(graph, node) for node in graph.nodes if _exchange(node) in _WAITS}
+    if waited:
+        _Race(graph, waited).check()
 
 
 def _exchange(node: Node) -> str:
     """The name of the collective, or of the wait, that a node is; empty for another one."""
     parts = node.target.split(".")
     return parts[1] if node.op == "call" and len(parts) > 1 and parts[0] in _NAMESPACES else ""
+
+
+def _waited(graph: Graph, node: Node) -> str:
+    """The name of the collective that a wait is for: what it reads was made of its result without computing."""
+    while not (name := _exchange(node)) or name in _WAITS:
+        used = references(node)
+        if not used:
+            return ""
+        node = graph.by_name[used[0]]
+    return name.rstrip("_")
 
 
 @dataclass(frozen=True)
@@ -51,8 +63,9 @@ class _Begun:
 class _Race:
     """Follows a program: in which memory values lie (named by the node that it was made by), and what is under way."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, waited: Collection[str]) -> None:
         self.graph = graph
+        self.waited = waited  # the names of the collectives that are asynchronous
         self.memory: dict[str, str] = {}
         self.begun: list[_Begun] = []
         self.lists: dict[str, Node] = {}  # collectives with several results, each of which is waited for by itself
@@ -87,6 +100,8 @@ class _Race:
                 self._begin(node, node, used, changed or (used if name in _INTO else ()))
 
     def _begin(self, collective: Node, node: Node, used: Sequence[str], changed: Sequence[str]) -> None:
+        if _exchange(collective).rstrip("_") not in self.waited:
+            return
         if _exchange(collective).rstrip("_").endswith("coalesced") and collective is node:
             self.lists[node.name] = node
         written = {self.memory[one] for one in (node.name, *changed)}

@@ -48,8 +48,10 @@ def static_scaled_int8_quant(b: Builder, out: Tensor, input: Tensor, scale: Tens
 def dynamic_scaled_int8_quant(
     b: Builder, out: Tensor, input: Tensor, scale: Tensor, azp: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """scale := max |input| / 127 of each row and out := min(max(round(input / scale), -128), 127); with an azp scale :=
-    (max - min) / 255, azp := round(-128 - min / scale), out := min(max(round(input / scale + azp), -128), 127)"""
+    """scale := max |input| / 127 of each row and out := min(max(round(input / scale), -128), 127)
+
+    With an azp scale := (max - min) / 255, azp := round(-128 - min / scale), and
+    out := min(max(round(input / scale + azp), -128), 127)."""
     _operands(out, input)
     rows = input.shape[:-1]
     count = 1
