@@ -15,6 +15,7 @@ from tantamount.ir.job import Job
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.classes import rank_classes
 from tantamount.plan.parts import Part
+from tantamount.plan.rank_numbers import with_fewer
 from tantamount.plan.result import PartReport
 from tantamount.plan.verify import CheckPart
 from tantamount.proof import Options, Proof, prove
@@ -93,7 +94,7 @@ def _checked(
     if len(known) == len(job.outputs):
         return _report(part, _ordered(job, known), _assumptions(part, proof))
     found: Report | None = None
-    text = ""
+    text, doubt = "", ""
     for axes in _ways(job):
         small, text = _smaller(job, axes, effort)
         if align is not None and several and small is not None and differing is not None:
@@ -114,7 +115,10 @@ def _checked(
             continue  # what is wrong is not there
         found = None if small is None else refine(small)
         if found is not None and found.verdict is Verdict.REFUTED and _controlled(proof, known, found, effort):
-            return replace(_wrong(part, found), reduced=text)
+            other = None if small is None else with_fewer(small, job)
+            if other is None or _as_wrong(refine(other), found):
+                return replace(_wrong(part, found), reduced=text)
+            doubt = ", but a number in the programs may be one of ranks"
         if found is not None and small is job and found.verdict is Verdict.PROVED:
             return _report(part, found.outputs, (*found.assumptions, *_passed_on(part, proof)))
     if text and _fits(job, effort):  # what is wrong is in none of its smaller forms: a number that is no size
@@ -125,7 +129,7 @@ def _checked(
     report = _report(part, _ordered(job, known), _assumptions(part, proof))
     if report.verdict is Verdict.PROVED or not text:
         return report
-    return replace(report, notes=(text if found is None else f"{text}: {found.verdict.value}",))
+    return replace(report, notes=(text if found is None else f"{text}: {found.verdict.value}{doubt}",))
 
 
 def _wrong(part: Part, found: Report) -> PartReport:
@@ -326,6 +330,12 @@ def _controlled(proof: Proof, known: dict[str, OutputReport], small: Report, eff
         if left is not None and left <= 0:
             raise
         return True
+
+
+def _as_wrong(other: Report, found: Report) -> bool:
+    """True if all is refuted that another report refutes."""
+    wrong = {output.name for output in other.outputs if output.verdict is Verdict.REFUTED}
+    return wrong >= {output.name for output in found.outputs if output.verdict is Verdict.REFUTED}
 
 
 def _shown(proof: Proof, name: str) -> bool:
