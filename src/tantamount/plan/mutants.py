@@ -269,6 +269,7 @@ def _apart(plan: Plan, table: Table, piece: Piece, prefix: str) -> dict[str, str
     names = {piece.part: f"{prefix}_{piece.part}"}
     names |= {name: f"{prefix}_{name}" for name, part in plan.parts.items() if part.of == piece.part}
     for old, new in names.items():
+        parts[old].pop("names", None)  # which say the numbers of pieces, and these change
         parts[new] = deepcopy(parts[old])
         if "of" in parts[new]:
             parts[new]["of"] = names[piece.part]

@@ -111,9 +111,10 @@ def _wrong(part: PartReport) -> Iterator[str]:
         yield f"<pre>{escape(chr(10).join(text for text in texts if text) + place)}</pre>"
     if part.counterexample is not None:
         shown = part.counterexample
+        where = f" ({escape(part.where)})" if part.where else ""
         yield (
             f"<p>Executed: {escape(shown.output)}[{', '.join(map(str, shown.element))}] is {shown.expected:g} by the "
-            f"specification, and {shown.actual:g} by what rank {shown.rank} holds.</p>"
+            f"specification, and {shown.actual:g} by what rank {shown.rank}{where} holds.</p>"
         )
     for output in part.outputs:
         if output.verdict is not Verdict.PROVED:

@@ -84,7 +84,7 @@ def _checked(
             return _report(part, _ordered(job, known), _assumptions(part, proof))
         wrong = differing(proof)
         if wrong is not None and wrong.verdict is Verdict.REFUTED:
-            return _wrong(part, wrong)
+            return _wrong(part, wrong, job)
         if align is not None and several:
             cut = _with_cuts(part, proof, align, effort)
             if cut is not None:
@@ -117,14 +117,14 @@ def _checked(
         if found is not None and found.verdict is Verdict.REFUTED and _controlled(proof, known, found, effort):
             other = None if small is None else with_fewer(small, job)
             if other is None or _as_wrong(refine(other), found):
-                return replace(_wrong(part, found), reduced=text)
+                return replace(_wrong(part, found, small or job), reduced=text)
             doubt = ", but a number in the programs may be one of ranks"
         if found is not None and small is job and found.verdict is Verdict.PROVED:
             return _report(part, found.outputs, (*found.assumptions, *_passed_on(part, proof)))
     if text and _fits(job, effort):  # what is wrong is in none of its smaller forms: a number that is no size
         whole = refine(job)
         if whole.verdict is Verdict.REFUTED:
-            return _wrong(part, whole)
+            return _wrong(part, whole, job)
     known |= _with_effort(proof, known, effort)
     report = _report(part, _ordered(job, known), _assumptions(part, proof))
     if report.verdict is Verdict.PROVED or not text:
@@ -132,11 +132,14 @@ def _checked(
     return replace(report, notes=(text if found is None else f"{text}: {found.verdict.value}{doubt}",))
 
 
-def _wrong(part: Part, found: Report) -> PartReport:
-    """The report on a part that is refuted."""
+def _wrong(part: Part, found: Report, looked_at: Job) -> PartReport:
+    """The report on a part that is refuted, by what was found of the job that was looked at."""
+    mesh, shown = looked_at.mesh, found.counterexample
+    known = shown is not None and not shown.sizes and shown.rank < mesh.world_size
+    at = zip(mesh.names, mesh.coordinates(shown.rank), strict=True) if shown is not None and known else ()
     return replace(
-        _report(part, found.outputs, found.assumptions), mismatch=found.mismatch,
-        counterexample=found.counterexample, notes=found.notes,
+        _report(part, found.outputs, found.assumptions), mismatch=found.mismatch, counterexample=shown,
+        notes=found.notes, where=", ".join(f"{axis} {k}" for axis, k in at if mesh.axes[axis] > 1),
     )  # fmt: skip
 
 

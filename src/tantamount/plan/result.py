@@ -20,7 +20,8 @@ _SHOWN = 12  # problems of one kind that are printed
 class PartReport:
     """The findings about one part. ``count``: for how many pieces it stands; ``nodes``: operators of all ranks, in all
     pieces and microbatches, that it stands for; ``seconds`` of CPU. ``reduced`` says in one clause at which smaller
-    shapes a part that is not proved was looked at."""
+    shapes a part that is not proved was looked at, ``where`` which microbatch, and which place of the mesh, the rank
+    of the counterexample is."""
 
     part: str
     verdict: Verdict
@@ -34,6 +35,7 @@ class PartReport:
     counterexample: Counterexample | None = None
     notes: tuple[str, ...] = ()
     reduced: str = ""
+    where: str = ""
 
 
 @dataclass(frozen=True)
@@ -167,7 +169,7 @@ def _part(part: PartReport) -> dict[str, Any]:
         shown = part.counterexample
         found["counterexample"] = {
             "output": shown.output, "element": list(shown.element), "expected": shown.expected,
-            "actual": shown.actual, "rank": shown.rank,
+            "actual": shown.actual, "rank": shown.rank, "where": part.where,
         }  # fmt: skip
     return found
 
@@ -273,7 +275,7 @@ def _why(part: PartReport, verbose: bool) -> list[str]:
         at = f"[{', '.join(map(str, shown.element))}]"
         rows.append(
             f"    executed: {shown.output}{at} is {shown.expected:g} by the specification, and {shown.actual:g} by "
-            f"what rank {shown.rank} holds"
+            f"what rank {shown.rank}{f' ({part.where})' if part.where else ''} holds"
         )
     rows += [f"    {note}" for note in part.notes]
     if not rows:

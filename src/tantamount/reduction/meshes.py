@@ -28,7 +28,7 @@ def shortened(job: Job, axes: Sequence[str], effort: Effort, ranks: int = 2) -> 
     after the other, those that can be. Types and relations fit; that it computes something alike is not checked.
 
     What programs do with one piece for every rank is seen as a view and a permutation first."""
-    small = folded(job, LONG)
+    small = start = folded(job, LONG)
     for axis in (axes, *([axis] for axis in axes)):
         try:
             shorter = sketch(small, axis, effort, ranks, outputs=True)
@@ -40,7 +40,7 @@ def shortened(job: Job, axes: Sequence[str], effort: Effort, ranks: int = 2) -> 
             small = shorter
             if axis is axes:
                 break
-    return job if small.mesh.axes == job.mesh.axes else small
+    return job if small is start else small
 
 
 def _is_typed(job: Job) -> bool:

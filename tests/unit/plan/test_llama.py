@@ -16,6 +16,7 @@ from tantamount.capture.readers import read_graph
 from tantamount.errors import UserError
 from tantamount.ir.graph import Graph
 from tantamount.ir.text import format_graph
+from tantamount.plan.mutants import plan_mutants, write_mutant
 from tantamount.plan.read import read_plan
 from tantamount.verdict import Verdict
 
@@ -131,3 +132,17 @@ def test_sizes_that_cannot_be(
         new_plan(model, sizes, {**DEGREES, **degrees}, tmp_path / "out")
     assert raised.value.code == code
     assert not (tmp_path / "out").exists()
+
+
+def test_a_layer_of_real_size_on_few_ranks_is_refuted_with_the_microbatch(tmp_path: Path) -> None:
+    """Sizes are made smaller where no axis of the mesh is."""
+    from tantamount.capture import new_plan  # pyright: ignore[reportAttributeAccessIssue]
+
+    plan = new_plan("llama3-8b", {"layers": 4}, {**DEGREES, "batch": 8, "seq": 4096}, tmp_path / "plan")
+    kinds = (m for m in plan_mutants(read_plan(plan), 0) if m.kind == "communication missing" and m.place == "layer")
+    report = verify_plan(write_mutant(next(kinds), plan, tmp_path / "wrong"))
+    (part,) = (part for part in report.parts if part.part == "layer")
+    assert part.verdict is Verdict.REFUTED, report.text()
+    assert part.mismatch is not None
+    assert "microbatch" in part.where
+    assert f"({part.where}) holds" in report.text()
