@@ -390,7 +390,7 @@ def _position_in_row(store: Store, x: Polynomial) -> tuple[int, set[int]] | None
 def _position_at_position(store: Store, atom: Atom, index: Index) -> tuple[int, set[int]] | None:
     """The same for ``sum_u [P_j == u] O_u``, an element of an order at an element of another one: of two places j, P
     has two positions, and O has no position twice. Each P_j is one of the u: elsewhere the sum is 0, more than once."""
-    if len(atom.ranges) != 1 or len(atom.summand) != 2 or not isinstance(atom.ranges[0], int):
+    if len(atom.ranges) != 1 or len(atom.summand) != 2 or type(atom.ranges[0]) is not int:
         return None
     (u,) = store.fresh_axes(1)
     here = {**dict(enumerate(index)), -1: variable(u)}
