@@ -217,6 +217,8 @@ class _Translator:
             name = spec.target
             if spec.kind == "returned":
                 name, position = names[position], position + 1
+                if name.startswith(("new ", "grad ")):  # which are names of what inputs hold at the end
+                    name = f"returned {name}"
             elif spec.kind == "new":
                 name = f"new {self._of(body, spec)}"
             elif spec.kind == "grad":

@@ -355,3 +355,23 @@ def test_state_that_shares_memory_in_part(tmp_path: Path) -> None:
         torch.export.save(torch.export.export(Shared(writes), (torch.rand(4),)), tmp_path / f"{writes}.pt2")
     assert [node.name for node in read_graph(tmp_path / "False.pt2").inputs] == ["whole", "part", "x"]
     assert _refused(tmp_path / "True.pt2").code == "graph-pt2-unsupported"
+
+
+def test_what_is_returned_is_no_input_that_was_overwritten(tmp_path: Path) -> None:
+    """A key of a container is any text, such as the name of what an input holds at the end."""
+
+    class Returned(nn.Module):
+        def forward(self, x: torch.Tensor) -> dict[str, Any]:
+            return {"new x": x + 1}
+
+    class Overwritten(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.add_(1) * 0
+
+    names: list[set[str]] = []
+    for k, module in enumerate((Returned(), Overwritten())):
+        path = tmp_path / f"{k}.pt2"
+        torch.export.save(torch.export.export(module, (torch.rand(3),)), path)
+        names.append({output.name for output in read_graph(path).outputs})
+    assert names[0].isdisjoint(names[1]), names
+    assert any(name.startswith("new ") for name in names[1])
