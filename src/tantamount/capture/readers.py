@@ -42,7 +42,8 @@ class Reader:
     ``second`` = ``first`` * ``alpha``, which is the output, all float32.
 
     A format of bytes has the ``encoding`` ``files.BYTES``: its text has one character for every byte. One of archives
-    has ``parse_file(path, limits)``, too: it opens a plain file by itself, and reads what it needs of it.
+    has ``parse_file(path, limits, weights)``, too: it opens a plain file by itself, and reads what it needs of it,
+    ``weights`` among that or not.
     """
 
     name: str
@@ -52,7 +53,7 @@ class Reader:
     errors: tuple[str, ...]
     written: str | Callable[[], str]
     encoding: str = "utf-8"
-    parse_file: Callable[[Path, Limits], Graph] | None = None
+    parse_file: Callable[[Path, Limits, bool], Graph] | None = None
 
     @property
     def example(self) -> str:
@@ -127,10 +128,10 @@ def _parse_pt2(text: str, path: str, limits: Limits) -> Graph:
     return parse_pt2(text, path, limits)
 
 
-def _read_pt2(path: Path, limits: Limits) -> Graph:
+def _read_pt2(path: Path, limits: Limits, weights: bool) -> Graph:
     from tantamount.capture.pt2 import read_pt2
 
-    return read_pt2(path, limits)
+    return read_pt2(path, limits, weights)
 
 
 def _pt2_example() -> str:
@@ -144,6 +145,9 @@ def _parse_text(text: str, path: str, limits: Limits) -> Graph:
     return graph_of(graph_document(parse_text(text, path, limits)), path, limits)
 
 
+EXPORTED = Reader(
+    "torch.export archive", (".pt2",), _pt2, _parse_pt2, ("graph",), _pt2_example, BYTES, _read_pt2
+)  # fmt: skip
 READERS: tuple[Reader, ...] = (
     Reader(
         "fx-nodes/1", (".json",), _json, parse_graph, ("graph",),
@@ -178,10 +182,9 @@ output second = %second
 """,
     ),
     Reader("ONNX", (".onnx",), _onnx, _parse_onnx, ("graph",), _ONNX_EXAMPLE, BYTES),
-    Reader("torch.export archive", (".pt2",), _pt2, _parse_pt2, ("graph",), _pt2_example, BYTES, _read_pt2),
+    EXPORTED,
 )  # fmt: skip
 
-EXPORTED = READERS[-1]
 CONVERTED: tuple[Converted, ...] = (
     Converted(
         "what torch.save wrote", (".pt", ".pth", ".bin"),
@@ -209,8 +212,11 @@ def conversion(name: str) -> str:
     return next((row.hint for row in CONVERTED if name.endswith(row.suffixes)), "")
 
 
-def read_graph(path: str | Path, limits: Limits | None = None, readers: Sequence[Reader] = READERS) -> Graph:
-    """The graph in a file of any format: the one that the end of its name says, else the one that it begins like.
+def read_graph(
+    path: str | Path, limits: Limits | None = None, readers: Sequence[Reader] = READERS, *, weights: bool = False
+) -> Graph:
+    """The graph in a file of any format: the one that the end of its name says, else the one that it begins like. With
+    ``weights`` those of an archive are constants, and no inputs.
 
     ``limits`` default to those of the environment. Raises :class:`UserError`: the file cannot be read (``file-...``),
     is of no format or of another than its name says (``graph-format``), is too large (``limit-...``), or what the
@@ -219,7 +225,7 @@ def read_graph(path: str | Path, limits: Limits | None = None, readers: Sequence
     path = Path(path)
     reader = named(path.name, readers)
     if reader is not None and reader.parse_file is not None and reader.sniff(_head(path)):
-        return read_from_the_whole(reader.parse_file(path, limits))
+        return read_from_the_whole(reader.parse_file(path, limits, weights))
     encoding = "utf-8" if reader is None else reader.encoding
     try:
         text = read_text(path, limits, encoding)

@@ -18,7 +18,7 @@ from tantamount.verdict import LimitHit, Report, Statistics, Verdict
 if TYPE_CHECKING:
     from tantamount.work.pool import Lost
 
-__all__ = ["GRACE", "Options", "allow", "check", "check_all", "load", "lost"]
+__all__ = ["GRACE", "Options", "allow", "check", "check_all", "load", "lost", "stopped", "why_lost"]
 
 GRACE = 5.0  # seconds that a process may take to stop by itself when its time is over
 _HEADROOM = 256 * 2**20  # bytes mapped but not held, for the report of a process that has used its memory up
@@ -96,10 +96,10 @@ def check(
             report.save_certificate(options.certificate)
         return report
     except Stopped as stop:
-        return _stopped(str(path), stop, "while it was read")
+        return stopped(str(path), stop, "while it was read")
     except Exception as problem:
         if isinstance(problem, MemoryError) and options.memory is not None:
-            return _stopped(str(path), Stopped(MEMORY, f"{options.memory} MB"), "while it was read")
+            return stopped(str(path), Stopped(MEMORY, f"{options.memory} MB"), "while it was read")
         return failure(str(path), problem, f"while checking {path}")
 
 
@@ -161,7 +161,7 @@ def allow(megabytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (mapped + max(0, megabytes * 10**6 - held) + _HEADROOM, hard))
 
 
-def _stopped(job: str, stop: Stopped, when: str) -> Report:
+def stopped(job: str, stop: Stopped, when: str) -> Report:
     """The report on a job of which nothing is known."""
     text = f"{stop} {when}"
     nothing = Statistics(0, 0, 0, False, 0, 0, {}, 0)
@@ -174,7 +174,7 @@ def _stopped(job: str, stop: Stopped, when: str) -> Report:
 
 def _ended(job: str, stop: Stopped, so_far: object) -> Report:
     """The report on a job whose process had to be ended: what it told last."""
-    known = _stopped(job, stop, "and the process had to be ended")
+    known = stopped(job, stop, "and the process had to be ended")
     if not isinstance(so_far, Report):
         return known
     outputs = tuple(o if o.verdict is not Verdict.UNKNOWN else replace(o, reason=str(stop)) for o in so_far.outputs)
@@ -186,13 +186,16 @@ def _ended(job: str, stop: Stopped, so_far: object) -> Report:
 
 def lost(job: str, process: Lost, timeout: float | None, memory: int | None) -> Outcome:
     """The outcome of a job whose process is lost: because its time (seconds) or memory (megabytes) ran out, or so."""
-    stop: Stopped | None = None
+    why = why_lost(job, process, timeout, memory)
+    return why if isinstance(why, Failure) else _ended(job, why, process.so_far)
+
+
+def why_lost(job: str, process: Lost, timeout: float | None, memory: int | None) -> Stopped | Failure:
+    """The limit, of time (seconds) or memory (megabytes), for which a process was ended; or that it was lost."""
     if process.overdue:
-        stop = Stopped(TIMEOUT, f"{timeout:g} s")
-    elif memory is not None and process.exit_code < 0:
-        stop = Stopped(MEMORY, f"{memory} MB")
-    if stop is not None:
-        return _ended(job, stop, process.so_far)
+        return Stopped(TIMEOUT, f"{timeout:g} s")
+    if memory is not None and process.exit_code < 0:
+        return Stopped(MEMORY, f"{memory} MB")
     return Failure(
         job=job,
         exit_code=ENVIRONMENT,

@@ -14,7 +14,6 @@ from tantamount.errors import UserError
 
 if TYPE_CHECKING:
     from tantamount.answers import Answer
-    from tantamount.ir.graph import Graph
 
 __all__ = ["Request", "compared", "swept"]
 
@@ -108,7 +107,10 @@ def compared(request: Request, **options: Any) -> Answer:
 
     if not all(models):
         model = built(names[0] if models[0] else names[1])
-        given = [model.model if is_model else _with_weights(name) for name, is_model in zip(names, models, strict=True)]
+        given = [
+            model.model if is_model else read_graph(name, weights=True)
+            for name, is_model in zip(names, models, strict=True)
+        ]
         return compare(*given, inputs=model.inputs, relations=relations, outputs=outputs, **options)
     one, other = built(names[0]), built(names[1])
     stated = one.stated or other.stated
@@ -123,15 +125,3 @@ def compared(request: Request, **options: Any) -> Answer:
         outputs=outputs,
         **options,
     )
-
-
-def _with_weights(name: str) -> Graph:
-    """The graph of a file, with the weights that it has on record."""
-    from tantamount.capture.readers import EXPORTED, read_graph
-
-    if not name.endswith(EXPORTED.suffixes):
-        return read_graph(name)
-    from tantamount.capture.pt2 import read_pt2
-    from tantamount.limits import limits_from_environment
-
-    return read_pt2(Path(name), limits_from_environment(), weights=True)

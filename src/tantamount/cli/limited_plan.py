@@ -8,11 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tantamount.cli.checking import GRACE, allow
-from tantamount.effort import MEMORY, TIMEOUT, Stopped
-from tantamount.errors import InternalError, UserError
+from tantamount.cli.checking import GRACE, allow, why_lost
+from tantamount.effort import MEMORY, Stopped
 from tantamount.plan.result import PlanReport
-from tantamount.report.outcomes import USAGE, Failure, failure
+from tantamount.report.outcomes import Failure, failure
 from tantamount.verdict import Verdict
 
 __all__ = ["verify_limited"]
@@ -20,29 +19,22 @@ __all__ = ["verify_limited"]
 
 def verify_limited(
     path: Path, timeout: float | None, memory: int | None, more: Mapping[str, Any], *, page: bool = False
-) -> tuple[PlanReport, str]:
-    """The report on a plan, and its page if that is asked for (else an empty text).
+) -> tuple[PlanReport, str] | Failure:
+    """The report on a plan, and its page if that is asked for (else an empty text); or what went wrong.
 
     Of the plan's parts nothing more is known after ``timeout`` seconds or with more than ``memory`` megabytes; if its
     process had to be ended, nothing is known of the plan. ``more`` are further arguments of
-    :func:`tantamount.verify_plan`. Raises :class:`UserError` for a plan that is wrong."""
+    :func:`tantamount.verify_plan`."""
     from tantamount.work.pool import Lost, run_all
 
     work = partial(_work, timeout=timeout, memory=memory, page=page, more=dict(more))
     preload = ("tantamount.cli.preloaded", "tantamount.plan.prove")
     seconds = None if timeout is None else timeout + GRACE
     (found,) = run_all(work, [path], 1, seconds=seconds, preload=preload)
-    if isinstance(found, Failure):
-        if found.exit_code != USAGE:
-            raise InternalError(f"{found.place}: {found.found}")
-        raise UserError(found.code, place=found.place, found=found.found, needed=found.needed, hint=found.hint)
     if not isinstance(found, Lost):
         return found
-    if found.overdue:
-        return _nothing(path, Stopped(TIMEOUT, f"{timeout:g} s"), page)
-    if memory is not None and found.exit_code < 0:
-        return _nothing(path, Stopped(MEMORY, f"{memory} MB"), page)
-    return _nothing(path, f"the process that verified it was {found}", page)
+    why = why_lost(str(path), found, timeout, memory)
+    return why if isinstance(why, Failure) else _nothing(path, why, page)
 
 
 def _work(
@@ -62,7 +54,7 @@ def _work(
         return failure(str(path), problem, f"while verifying {path}")
 
 
-def _nothing(path: Path, why: object, page: bool) -> tuple[PlanReport, str]:
+def _nothing(path: Path, why: Stopped, page: bool) -> tuple[PlanReport, str]:
     """The report on a plan of which nothing is known."""
     from tantamount.plan.page import plan_page
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -32,9 +32,6 @@ from tantamount.cli.options import (
 )
 from tantamount.cli.process import INTERRUPTED, Interruption, leave_on_interrupt, open_streams
 from tantamount.report.outcomes import INTERNAL
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["app", "main"]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from tantamount.cli.checking import GRACE
 from tantamount.cli.runners import runner
 from tantamount.errors import UserError
 from tantamount.plan.parts import Part
@@ -15,8 +16,6 @@ from tantamount.report.outcomes import USAGE, Failure, failure
 from tantamount.verdict import OutputReport, Verdict
 
 __all__ = ["PartsApart"]
-
-_GRACE = 5.0  # seconds that a process may take to stop by itself when its time is over
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class PartsApart:
             names,
             self.workers or (cores() if self.ray is None else None),
             watch=watch,
-            seconds=None if self.timeout is None else self.timeout + _GRACE,
+            seconds=None if self.timeout is None else self.timeout + GRACE,
             preload=("tantamount.cli.preloaded", "tantamount.plan.prove"),
         )
         for part, one in zip(parts, found, strict=True):

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tantamount.cli import terminal
-from tantamount.cli.exits import exits
+from tantamount.cli.exits import exits, explain
 from tantamount.cli.options import FILE, POSITIVE, RAY, Group, argument
 from tantamount.errors import UserError
+from tantamount.report.outcomes import Failure
 
 if TYPE_CHECKING:
     from tantamount.plan.actions import Schedule
@@ -114,7 +115,11 @@ def verify(
             if (timeout is not None or memory is not None) and not apart:
                 from tantamount.cli.limited_plan import verify_limited
 
-                report, page = verify_limited(path, timeout, memory, more, page=html is not None)
+                found = verify_limited(path, timeout, memory, more, page=html is not None)
+                if isinstance(found, Failure):
+                    explain(found, verbose=verbose)
+                    return worst_exit([*(report.exit_code for report in reports), found.exit_code])
+                report, page = found
             else:
                 together = PartsApart(workers, ray, effort, timeout, memory, told, engine) if apart else None
                 report = verify_plan(path, timeout=timeout, memory=memory, told=told, together=together, **more)

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tantamount.cli import terminal
-from tantamount.cli.checking import GRACE, allow, load, lost
+from tantamount.cli.checking import GRACE, allow, load, lost, stopped
 from tantamount.cli.comparing import Request, compared
 from tantamount.cli.exits import explain
 from tantamount.cli.results import Results
 from tantamount.cli.runners import runner
+from tantamount.effort import MEMORY, Stopped
 from tantamount.report import text
 from tantamount.report.outcomes import Failure, Outcome, failure, worst_exit
 from tantamount.verdict import Verdict
 from tantamount.writing import check_writable, make_folder
 
 if TYPE_CHECKING:
-    from tantamount.verdict import Report
+    pass
 
 __all__ = ["Sweep", "compare_all", "page_by_label", "run_sweep"]
 
@@ -65,7 +66,6 @@ def compare_all(
             requests,
             workers or (pool.cores() if ray is None else None),
             watch=watch,
-            tells=sweep.timeout is not None or sweep.memory is not None,
             seconds=None if sweep.timeout is None else sweep.timeout + GRACE,
             preload=("tantamount.cli.preloaded",),
         )
@@ -114,7 +114,7 @@ def run_sweep(
     return worst_exit(outcome.exit_code for outcome in outcomes)
 
 
-def _work(item: tuple[str, Request], tell: Callable[[Report], None] | None = None, *, sweep: Sweep) -> Outcome:
+def _work(item: tuple[str, Request], *, sweep: Sweep) -> Outcome:
     label, request = item
     try:
         load(sweep.operators)
@@ -125,4 +125,6 @@ def _work(item: tuple[str, Request], tell: Callable[[Report], None] | None = Non
             answer.save(sweep.pages[label])
         return replace(answer, job=label)
     except Exception as problem:
+        if isinstance(problem, MemoryError) and sweep.memory is not None:
+            return stopped(label, Stopped(MEMORY, f"{sweep.memory} MB"), "while it was compared")
         return failure(label, problem, f"while comparing {label}")

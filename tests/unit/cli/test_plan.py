@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from click.testing import CliRunner
 from support.plans import write_plan
 from tantamount.cli import limited_plan
 from tantamount.cli.main import app
-from tantamount.errors import UserError
+from tantamount.report.outcomes import Failure
 from tantamount.verdict import Verdict
 
 from .conftest import CommandLine
@@ -119,11 +120,15 @@ def test_a_plan_whose_time_is_limited_is_verified_in_a_process_that_can_be_ended
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write_plan(tmp_path)
-    report, page = limited_plan.verify_limited(path, 60, 2000, {"accept": ()}, page=True)
+    found = limited_plan.verify_limited(path, 60, 2000, {"accept": ()}, page=True)
+    assert not isinstance(found, Failure)
+    report, page = found
     assert report.verdict is Verdict.PROVED
     assert "layer" in page
     monkeypatch.setattr(limited_plan, "GRACE", 0.1)
-    report, page = limited_plan.verify_limited(path, 0.1, None, {"accept": _Slow()}, page=True)
+    found = limited_plan.verify_limited(path, 0.1, None, {"accept": _Slow()}, page=True)
+    assert not isinstance(found, Failure)
+    report, page = found
     assert (report.verdict, report.exit_code, report.parts) == (Verdict.UNKNOWN, 3, ())
     assert "limit-timeout was hit (0.1 s), and the process had to be ended" in report.text()
     assert "limit-timeout" in page
@@ -131,6 +136,19 @@ def test_a_plan_whose_time_is_limited_is_verified_in_a_process_that_can_be_ended
 
 
 def test_a_limited_plan_that_is_wrong_is_told_as_any_other(tmp_path: Path) -> None:
-    with pytest.raises(UserError) as raised:
-        limited_plan.verify_limited(tmp_path / "none.toml", 60, None, {})
-    assert raised.value.code == "file-unreadable"
+    found = limited_plan.verify_limited(tmp_path / "none.toml", 60, None, {})
+    assert isinstance(found, Failure)
+    assert (found.code, found.exit_code) == ("file-unreadable", 2)
+
+
+class _Dies:
+    """Ends the process that it arrives in."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os._exit, (7,)
+
+
+def test_a_limited_plan_whose_process_dies_by_itself_is_no_verdict(tmp_path: Path) -> None:
+    found = limited_plan.verify_limited(write_plan(tmp_path), 60, None, {"accept": _Dies()})
+    assert isinstance(found, Failure)
+    assert (found.code, found.exit_code) == ("process-lost", 5)
