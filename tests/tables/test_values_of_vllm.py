@@ -34,7 +34,7 @@ def call(target: str, narrow: dict[str, Any] | None = None, **kwargs: Any) -> tu
     typed: dict[str, Any] = dict(kwargs)
     for key, x in kwargs.items():
         if isinstance(x, np.ndarray):
-            kind = np.dtype(narrow[key]).name if key in (narrow or {}) and narrow else x.dtype.kind
+            kind = np.dtype(narrow[key]).name if narrow and key in narrow else x.dtype.kind
             array = x.astype(np.int64) if kind in ("int8", "int32") else x
             typed[key] = Tensor(x.shape, kinds[kind], array)
     row = wrapper(lookup(target, ""), "auto_functionalized", dict.fromkeys(typed), "")

@@ -172,7 +172,7 @@ ALLOWED: dict[str, str] = {
     "ops/expressions.py: _LONGEST": REFUSED,
     "ops/expressions.py: _POWER": REFUSED,
     "ops/functions.py: _STEPS": MEANING,
-    "proof/lemmas.py: _FIT": MEANING,
+    "proof/lemmas.py: _FIT": "other places are not tried after so good ones; the job is proved as a whole then",
     "proof/places_by_inputs.py: _APART": MEANING,
     "proof/places_by_inputs.py: _LEAST": MEANING,
     "ops/labels.py: _LONGEST": REFUSED,

@@ -7,13 +7,14 @@ literal is -inf, if
 
 * which elements it masks depends on no input: it is known, by execution;
 * it reaches a softmax along one dimension and nothing else, through additions, selections, layout, positive factors and
-  concatenations; and the greatest element of each row, which is subtracted from the row before that softmax;
+  (ATen's) concatenations; and the greatest element of each row, which is subtracted from the row before that softmax;
 * every row of that softmax keeps an element: where none is kept, a finite literal gives equal weights, and -inf NaN;
 * what is kept is the same with either.
 
 A softmax that is written out (by JAX) is ``exp(x - max(x))`` and what follows: the greatest element of a row is one
 that is kept, whatever the literal, and the exponential of a masked one is 0 in floating point under the same bound.
-Nothing else may read ``x``, and nothing but exponentials the difference.
+Nothing else may read ``x`` but what takes the greatest elements of its rows (they are the same with either), and
+nothing but exponentials the difference.
 
 Then the literal is replaced, and the assumption ``mask-literals`` says so. A literal that fails one of these stays what
 it is.
@@ -216,7 +217,7 @@ class _Check:
                 else:
                     read.append((reader, *row))
         # only now is it known all that carries a literal
-        bad += [reader for reader, name, dim in read if not self._masks(reader, name, dim, carrying)]
+        bad += [reader for reader, name, dim in read if not self._masks(name, dim, carrying)]
         return bad
 
     # -- what does not depend on inputs
@@ -349,7 +350,7 @@ class _Check:
             (name,) = read
         return True
 
-    def _masks(self, softmax: str, name: str, dim: int, carrying: set[str]) -> bool:
+    def _masks(self, name: str, dim: int, carrying: set[str]) -> bool:
         """True if every row along a dimension keeps an element, which is the same with -inf, and all others are masked,
         where the scores are 0."""
         path, leaves = self._path(name, carrying)

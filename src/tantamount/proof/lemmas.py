@@ -100,7 +100,9 @@ def prove_in_pieces(
     if len(job.specification.nodes) < least or not _suits(job):
         return None
 
-    def prove_at(job: Job, places: Sequence[tuple[int, int]], told: Callable[[Open], None]) -> InPieces | None:
+    def prove_at(
+        job: Job, places: Sequence[tuple[int, int]], told: Callable[[Open], None], options: Options = options
+    ) -> InPieces | None:
         if not places and not handed_on[1]:
             return None
         try:
@@ -118,7 +120,10 @@ def prove_in_pieces(
         def told(one: Open, views: Collection[str] = views) -> None:
             open_.append((len(one.found.instances), replace(one, found=_without(one.found, views))))
 
-        found = prove_at(seen, at, told)
+        def so_far(make: Callable[[], InPieces], views: Collection[str] = views) -> None:
+            options.so_far(lambda: _without(make(), views))
+
+        found = prove_at(seen, at, told, replace(options, so_far=so_far) if views else options)
         if found is not None:
             return _without(found, views) if views else found
         if views and (found := prove_at(job, places, told)) is not None:

@@ -138,10 +138,8 @@ def _explained(job: Job, left: Open, executed: Open, options: Options) -> Mismat
     part = _job_of(executed)
     plan = planned(part, options)
     names = [one.name for one in failing]
-    wrong: list[str] = []
-    for scale in SCALES[:_AGREEING]:
-        wrong = wrong or differing(plan, names, scale)
-    if not wrong:
+    wrong = next(filter(None, (differing(plan, names, scale) for scale in SCALES[:_AGREEING])), None)
+    if wrong is None:
         return None
     reports = [replace(one, verdict=Verdict.REFUTED) for one in failing if one.name in wrong]
     follows = partial(proved_in_pieces_with, job, options=options, lemmas=left.lemmas)

@@ -10,6 +10,7 @@ from support.graphs import write_job
 from support.jobs import as_json, graph_of
 from tantamount import Verdict, read_job, refine
 from tantamount.correspond.alignment import align
+from tantamount.effort import Effort
 from tantamount.ir.job import Job
 from tantamount.proof import Options
 from tantamount.proof.lemmas import InPieces, prove_in_pieces
@@ -112,7 +113,24 @@ def test_a_wrong_layer_of_a_model_that_is_written_in_two_ways_is_explained_alone
 def test_places_do_not_matter_for_what_is_proved(tmp_path: Path) -> None:
     """Wrong places, and shapes that no tensor of the other program has there, give no proof of a wrong layer."""
     wrong = job_of(tmp_path, (2, "sub(q2, 1)", "sub(q2, 2)"))
+    (tmp_path / "right").mkdir()
+    right = job_of(tmp_path / "right")
+    places = places_by_inputs(right)
+    for some in (places[::2], places[:1], places[-1:]):
+        for job, proved in ((right, True), (wrong, False)):
+            seen, moved, _ = in_shapes_of(job, some)
+            found = prove_in_pieces(seen, Options(align=align), least=0, places=moved)
+            assert (found is not None) is proved
     for shift in (-3, 2):
-        places = [(a + shift, b) for a, b in places_by_inputs(wrong)]
-        seen, moved, _ = in_shapes_of(wrong, places)
+        seen, moved, _ = in_shapes_of(wrong, [(a + shift, b) for a, b in places])
         assert prove_in_pieces(seen, Options(align=align), least=0, places=moved) is None
+
+
+def test_what_is_told_before_the_end_has_no_views(tmp_path: Path) -> None:
+    job = job_of(tmp_path)
+    told: list[InPieces] = []
+    options = Options(align=align, effort=Effort(seconds=1000), so_far=lambda make: told.append(make()))
+    assert prove_in_pieces(job, options, least=0) is not None
+    known = {node.name for node in job.specification.nodes}
+    assert told
+    assert all(one.tensor in known for found in told for one in found.relations)

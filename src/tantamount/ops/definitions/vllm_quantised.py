@@ -6,6 +6,8 @@ added, and cut off at -128 and 127. A row whose scale is 0 has no value: the ker
 
 from __future__ import annotations
 
+from math import prod
+
 from tantamount.ir.types import DType
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.builder import Builder, ShapeProblem
@@ -53,10 +55,7 @@ def dynamic_scaled_int8_quant(
     With an azp scale := (max - min) / 255, azp := round(-128 - min / scale), and
     out := min(max(round(input / scale + azp), -128), 127)."""
     _operands(out, input)
-    rows = input.shape[:-1]
-    count = 1
-    for size in rows:
-        count *= size
+    count = prod(input.shape[:-1])
     for one, dtype in ((scale, DType.FLOAT32), (azp, DType.INT32)):
         if one is not None and (one.dtype is not dtype or one.shape != (count, 1)):
             raise ShapeProblem(f"{one.type} where one {dtype} for each of {count} rows is needed")
