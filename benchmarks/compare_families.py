@@ -97,8 +97,7 @@ _ALSO = {
     "gptj": "n_embd={hidden},n_head=4,n_layer=1,n_positions=64,vocab_size=96,rotary_dim={head}",
     "bloom": "hidden_size={hidden},n_head=4,n_layer=1,vocab_size=96",
     "qwen3_moe": f"{_HEAD},num_experts=4,num_experts_per_tok=2,moe_intermediate_size=80,experts=batched_mm",
-    "gpt_oss": f"{_HEAD},num_local_experts=4,num_experts_per_tok=2,sliding_window=4,initial_context_length=64,"
-    "experts=batched_mm",
+    "gpt_oss": f"{_HEAD},num_local_experts=4,num_experts_per_tok=2,sliding_window=4,experts=batched_mm",
     "granitemoe": f"{_GROUPED},num_local_experts=4,num_experts_per_tok=2,experts=batched_mm",
 }
 

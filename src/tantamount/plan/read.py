@@ -95,6 +95,12 @@ class _Reader:
         parts = {
             name: self._part(name, tables[name], meshes, layouts[name]) for name in first if name not in shared | whole
         }
+        passes = [name for name, part in parts.items() if part.runs is Runs.PASS]
+        for name, part in parts.items():
+            if part.runs is Runs.PIECE and part.of not in passes:
+                place = top.at(f"[part.{name}]").at("of")
+                hint = nearest(part.of, passes)
+                raise place.wrong(shown(part.of), "a part of kind pass", code="unknown-part", hint=hint)
         model = Fields.of(top.get("model"), top.at("[model]"), ("pieces", "stages", "tied"), ("pieces",))
         pieces = tuple(self._pieces(model, parts))
         stages = self._stages(model, parts, pieces)

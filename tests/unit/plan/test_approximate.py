@@ -38,6 +38,8 @@ def test_an_accepted_approximation_is_exit_code_0(tmp_path: Path) -> None:
     plan = read_plan(write_plan(tmp_path, {"first.spec": CENTRED, "first": CENTRED}, _declared()))
     found = verify(plan, part_checker(refine), accept=["statistics"])
     assert (found.verdict, found.exit_code, found.refused) == (Verdict.PROVED, 0, ())
+    with pytest.raises(UserError, match="statistcs"):
+        verify(plan, part_checker(refine), accept=["statistics", "statistcs"])
 
 
 @pytest.mark.parametrize(

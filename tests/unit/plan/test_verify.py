@@ -295,6 +295,7 @@ BAD = {
     "kind": (_set("part", "norm", "kind", value="twice"), "plan-field"),
     "part": (_set("model", "pieces", value=["first", "layr * 3", "last"]), "plan-unknown-part"),
     "piece": (_set("model", "stages", value=["norm"]), "plan-unknown-part"),
+    "of a part": (_set("part", "layer_reduce", "of", value="layr"), "plan-unknown-part"),
     "finish": (_set("finish", "reduce", value=["layer"]), "plan-unknown-part"),
     "tensor": (_set("part", "layer", "parameters", value={"a": "d_q"}), "plan-unknown-tensor"),
     "placement axis": (_set("part", "layer", "inputs", "a", value={"pp": "Shard(0)"}), "plan-unknown-axis"),

@@ -9,11 +9,14 @@ configuration with random weights, which nothing depends on; nothing is download
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
+from inspect import getsource
 from pathlib import Path
 from typing import Any
 
@@ -218,6 +221,7 @@ def _config(what: str, values: dict[str, Any]) -> Any:
     path = Path(what)
     kinds: Any = transformers.CONFIG_MAPPING
     if what in kinds and not path.is_file() and not (path / "config.json").exists():
+        _known(transformers.AutoConfig.for_model(what), what, values)
         return transformers.AutoConfig.for_model(what, **values)
     file = path / "config.json" if path.is_dir() else path
     needed = "a folder with a config.json, such a file, or a kind of model, such as llama"
@@ -234,7 +238,28 @@ def _config(what: str, values: dict[str, Any]) -> Any:
             "compare-recipe", place=str(file), found=f"no configuration ({said(problem)})",
             needed='a JSON object with a "model_type", as transformers saves it',
         ) from problem  # fmt: skip
+    _known(transformers.AutoConfig.for_model(kind, **read), what, values)
     return transformers.AutoConfig.for_model(kind, **{**read, **values})
+
+
+def _known(config: Any, what: str, values: dict[str, Any]) -> None:
+    """Raises :class:`UserError` for a key that nothing reads: transformers would keep it, and it would change nothing.
+    A configuration has more keys than attributes: its code takes some apart (``partial_rotary_factor``), and the
+    model's asks for others (``head_dim``), so that a key is known where either of them writes its name."""
+    missing = [key for key in values if not hasattr(config, key)]
+    if not missing:
+        return
+    kind = type(config)
+    modules = {one.__module__ for one in kind.__mro__ if one.__module__.startswith("transformers.")}
+    modules |= {"transformers.modeling_rope_utils", kind.__module__.replace(".configuration_", ".modeling_")}
+    written = "\n".join(getsource(import_module(name)) for name in sorted(modules) if find_spec(name))
+    for key in missing:
+        if not re.search(rf"\b{re.escape(key)}\b", written):
+            near = get_close_matches(key, [*vars(config), *kind.attribute_map], n=3)
+            raise UserError(
+                "compare-recipe", place=what, found=f"{key}, which {kind.__name__} does not have",
+                needed="a key of the configuration", hint=f"nearest known: {', '.join(near)}" if near else "",
+            )  # fmt: skip
 
 
 def _megatron(text: str) -> Built:
