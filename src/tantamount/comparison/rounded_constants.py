@@ -8,7 +8,7 @@ another literal only if it is that one in float32, or with fewer decimals.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite, isqrt, pi, prod, sqrt
 from typing import Union
@@ -28,6 +28,7 @@ _DIGITS = 7  # significant ones, that a rounded literal must have
 _ALL_DIGITS = 15  # of a number that was computed in float64, and not written by hand
 _BITS = {"float32": 32, "float64": 64}  # of tables that are looked at: no halves
 _GELU = sqrt(2 / pi)
+_TIMES = (1, 2, -1, -2)  # multiples of it that are written: x sigmoid(2 (2/pi)^(1/2) (...)), x / (1 + exp(-...))
 _LARGEST_ROOT = 4096  # whole numbers whose roots are known: head sizes, widths
 
 Position = Union[int, str]
@@ -78,7 +79,7 @@ def _literals(graph: Graph, other: Graph, told: list[_Told]) -> Graph:
         candidates = {exact for exact in theirs if _rounds(value, exact)}
         if len(candidates) == 1:
             meant[value] = candidates.pop()
-    roots = {x for x in own - theirs if gelu and x not in meant and (x == _GELU or _rounds(x, _GELU))}
+    roots = _roots(own - theirs - meant.keys()) if gelu else {}
     if not meant and not roots:
         return graph
     nodes: list[Node] = []
@@ -88,10 +89,10 @@ def _literals(graph: Graph, other: Graph, told: list[_Told]) -> Graph:
                 node = _with(node, position, meant[value])
                 told.append(_Told(node.name, f"{value!r} is {meant[value]!r}"))
             elif value in roots and node.target in ("aten.mul.Tensor", "aten.div.Tensor") and node.type is not None:
-                made = [*_root(node.name, node.type.dtype)]
+                made = [*_root(node.name, node.type.dtype, roots[value])]
                 nodes += made
                 node = _with(node, position, Ref(made[-1].name))
-                told.append(_Told(node.name, f"{value!r} is (2/pi)^(1/2)"))
+                told.append(_Told(node.name, f"{value!r} is {_multiple(roots[value])}"))
         nodes.append(node)
     return replace(graph, nodes=tuple(nodes))
 
@@ -101,6 +102,16 @@ def _has_gelu(graph: Graph) -> bool:
     return any(
         node.target == "aten.gelu.default" and "tanh" in (*node.args, *node.kwargs.values()) for node in graph.nodes
     )
+
+
+def _roots(values: Iterable[float]) -> dict[float, int]:
+    """The values that are multiples of :data:`_GELU`, or their rounded values, with the factor: a power of two, which
+    rounds nothing."""
+    return {x: n for x in values for n in _TIMES if x == n * _GELU or _rounds(x, n * _GELU)}
+
+
+def _multiple(times: int) -> str:
+    return "(2/pi)^(1/2)" if times == 1 else f"{times} (2/pi)^(1/2)"
 
 
 def _rounds(value: float, exact: float) -> bool:
@@ -124,15 +135,17 @@ def _with(node: Node, position: Position, value: Argument) -> Node:
     return replace(node, args=(*node.args[:position], value, *node.args[position + 1 :]))
 
 
-def _root(name: str, dtype: DType) -> Iterator[Node]:
-    """Nodes that compute ``(2 / pi) ** (1 / 2)``: degrees have pi in them."""
+def _root(name: str, dtype: DType, times: int = 1) -> Iterator[Node]:
+    """Nodes that compute ``times * (2 / pi) ** (1 / 2)``: degrees have pi in them."""
     scalar = TensorType((), dtype)
-    labels = [f"{name} {what}" for what in ("half", "angle", "quarter turn", "inverse", "root")]
+    labels = [f"{name} {what}" for what in ("half", "angle", "quarter turn", "inverse", "root", "multiple")]
     yield Node(labels[0], "call", "aten.full.default", ((), 0.5), {"dtype": dtype}, scalar)
     yield Node(labels[1], "call", "aten.deg2rad.default", (Ref(labels[0]),), {}, scalar)
     yield Node(labels[2], "call", "aten.mul.Tensor", (Ref(labels[1]), 180), {}, scalar)
     yield Node(labels[3], "call", "aten.reciprocal.default", (Ref(labels[2]),), {}, scalar)
     yield Node(labels[4], "call", "aten.sqrt.default", (Ref(labels[3]),), {}, scalar)
+    if times != 1:
+        yield Node(labels[5], "call", "aten.mul.Tensor", (Ref(labels[4]), times), {}, scalar)
 
 
 def _scalars(graph: Graph, other: Graph, told: list[_Told]) -> Graph:
@@ -148,7 +161,7 @@ def _scalars(graph: Graph, other: Graph, told: list[_Told]) -> Graph:
             nodes.append(node)
             continue
         candidates = {exact for exact in theirs if _rounds(number, exact)}
-        root = _root_of(number)
+        root, roots = _root_of(number), _roots([number])
         if recorded is not None and len(candidates) == 1 and number not in theirs:
             exact = candidates.pop()
             name = f"{node.target} as it is written"
@@ -162,11 +175,11 @@ def _scalars(graph: Graph, other: Graph, told: list[_Told]) -> Graph:
             nodes.append(Node(label, "call", "aten.full.default", args, {"dtype": type_.dtype}, type_))
             node = Node(node.name, "call", "aten.pow.Tensor_Scalar", (Ref(label), exponent), {}, type_)
             told.append(_Told(node.name, f"{number!r} is {base}^{exponent}"))
-        elif gelu and not candidates and _rounds(number, _GELU) and not type_.shape:
-            *before, last = _root(node.name, type_.dtype)
+        elif gelu and not candidates and number in roots and not type_.shape:
+            *before, last = _root(node.name, type_.dtype, roots[number])
             nodes += before
             node = replace(last, name=node.name)
-            told.append(_Told(node.name, f"{number!r} is (2/pi)^(1/2)"))
+            told.append(_Told(node.name, f"{number!r} is {_multiple(roots[number])}"))
         nodes.append(node)
     return replace(graph, nodes=tuple(nodes), constants=constants)
 

@@ -28,7 +28,7 @@ _WORDS = tuple(
         ("the implementation", "the second program"),
         ("specification", "first program"),
         ("implementation", "second program"),
-        ("on rank 0, ", ""),
+        ("on rank 0,", "in the second program,"),
         ("rank 0 has", "the second program has"),
     )
 )

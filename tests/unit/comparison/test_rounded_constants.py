@@ -142,6 +142,8 @@ def test_literals(one: str, other: str, equal: bool) -> None:
         ),
         ("2.82842", "y = div(x, b)", "s = aten.full.default([], 8.0)\nr = aten.sqrt.default(s)\ny = div(x, r)", False),
         ("0.797884583", "y = mul(x, b)", 'y = aten.gelu.default(x, approximate="tanh")', True),
+        ("-1.59576917", "y = mul(x, b)", 'y = aten.gelu.default(x, approximate="tanh")', True),
+        ("1.59577", "y = mul(x, b)", 'y = aten.gelu.default(x, approximate="tanh")', False),
         ("0.797884583", "y = mul(x, b)", "y = aten.gelu.default(x)", False),
         ("0.79788", "y = mul(x, b)", 'y = aten.gelu.default(x, approximate="tanh")', False),
     ],
@@ -155,3 +157,14 @@ def test_literals_of_hlo_that_are_roots(literal: str, use: str, other: str, take
     exact = "sqrt" in {node.target.split(".")[1] for node in changed.specification.nodes if node.op == "call"}
     assert exact == (taken and "gelu" in other)
     assert compare(job).proved is (taken and "gelu" not in other)
+
+
+@pytest.mark.parametrize(("number", "holds"), [(1.5957691216057308, True), (1.5957691669464111, True), (1.5957, False)])
+def test_gelu_by_a_sigmoid(number: float, holds: bool) -> None:
+    """``x sigmoid(2 (2/pi)^(1/2) (x + 0.044715 x^3))``, in all digits and in float32."""
+    made = "a = mul(x, x)\nb = mul(a, x)\nc = mul(b, 0.044715)\nd = add(x, c)"
+    job = job_of(
+        'x: float32[6]\ny = aten.gelu.default(x, approximate="tanh")\n-> y',
+        f"x: float32[6]\n{made}\ne = mul(d, {number})\nf = aten.sigmoid.default(e)\ny = mul(x, f)\n-> y",
+    )
+    assert compare(job).proved is holds
