@@ -8,9 +8,10 @@ another literal only if it is that one in float32, or with fewer decimals.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite, isqrt, pi, prod, sqrt
+from fractions import Fraction
+from math import isfinite, isqrt, log, pi, prod, sqrt
 from typing import Union
 
 import numpy as np
@@ -28,7 +29,9 @@ _DIGITS = 7  # significant ones, that a rounded literal must have
 _ALL_DIGITS = 15  # of a number that was computed in float64, and not written by hand
 _BITS = {"float32": 32, "float64": 64}  # of tables that are looked at: no halves
 _GELU = sqrt(2 / pi)
-_TIMES = (1, 2, -1, -2)  # multiples of it that are written: x sigmoid(2 (2/pi)^(1/2) (...)), x / (1 + exp(-...))
+# multiples of it that are written: x sigmoid(2 (2/pi)^(1/2) (...)), x / (1 + exp(-...)), and the density of a normal
+# distribution at 0, in the slope of gelu, which is half of it
+_TIMES = tuple(Fraction(sign * n) for n in (Fraction(1, 2), 1, 2) for sign in (1, -1))
 _LARGEST_ROOT = 4096  # whole numbers whose roots are known: head sizes, widths
 
 Position = Union[int, str]
@@ -73,14 +76,13 @@ def _literals(graph: Graph, other: Graph, told: list[_Told]) -> Graph:
     """The graph with its literals that are roundings of the other program's replaced by those."""
     theirs = {value for _, _, value in _floats(other)}
     own = {value for _, _, value in _floats(graph)}
-    gelu = _has_gelu(other)
     meant: dict[float, float] = {}
     for value in own - theirs:
         candidates = {exact for exact in theirs if _rounds(value, exact)}
         if len(candidates) == 1:
             meant[value] = candidates.pop()
-    roots = _roots(own - theirs - meant.keys()) if gelu else {}
-    if not meant and not roots:
+    forms = _closed(own - theirs - meant.keys(), other)
+    if not meant and not forms:
         return graph
     nodes: list[Node] = []
     for node in graph.nodes:
@@ -88,30 +90,69 @@ def _literals(graph: Graph, other: Graph, told: list[_Told]) -> Graph:
             if value in meant:
                 node = _with(node, position, meant[value])
                 told.append(_Told(node.name, f"{value!r} is {meant[value]!r}"))
-            elif value in roots and node.target in ("aten.mul.Tensor", "aten.div.Tensor") and node.type is not None:
-                made = [*_root(node.name, node.type.dtype, roots[value])]
+            elif value in forms and node.target in ("aten.mul.Tensor", "aten.div.Tensor") and node.type is not None:
+                made = [*forms[value].nodes(node.name, node.type.dtype)]
                 nodes += made
                 node = _with(node, position, Ref(made[-1].name))
-                told.append(_Told(node.name, f"{value!r} is {_multiple(roots[value])}"))
+                told.append(_Told(node.name, f"{value!r} is {forms[value].text}"))
         nodes.append(node)
     return replace(graph, nodes=tuple(nodes))
 
 
+@dataclass(frozen=True)
+class _Closed:
+    """A multiple, by a power of two, which rounds nothing, of the root of 2 / pi, or of the logarithm of a number."""
+
+    times: Fraction
+    base: float | None  # of which it is the logarithm
+
+    @property
+    def text(self) -> str:
+        times = {1: "", -1: "-"}.get(self.times, f"{self.times} ")
+        return f"{times}(2/pi)^(1/2)" if self.base is None else f"{times}log({self.base:g})"
+
+    def nodes(self, name: str, dtype: DType) -> Iterator[Node]:
+        """Nodes that compute it, the last one."""
+        scalar = TensorType((), dtype)
+
+        def call(what: str, target: str, *args: Argument) -> Node:
+            kwargs: dict[str, Argument] = {"dtype": dtype} if target == "aten.full.default" else {}
+            return Node(f"{name} {what}", "call", target, args, kwargs, scalar)
+
+        if self.base is None:  # degrees have pi in them
+            steps = [
+                call("half", "aten.full.default", (), 0.5), call("angle", "aten.deg2rad.default", Ref(f"{name} half")),
+                call("quarter turn", "aten.mul.Tensor", Ref(f"{name} angle"), 180),
+                call("inverse", "aten.reciprocal.default", Ref(f"{name} quarter turn")),
+                call("root", "aten.sqrt.default", Ref(f"{name} inverse")),
+            ]  # fmt: skip
+        else:
+            base = call("base", "aten.full.default", (), self.base)
+            steps = [base, call("logarithm", "aten.log.default", Ref(base.name))]
+        if self.times != 1:
+            steps.append(call("multiple", "aten.mul.Tensor", Ref(steps[-1].name), float(self.times)))
+        yield from steps
+
+
+def _closed(values: Collection[float], other: Graph) -> dict[float, _Closed]:
+    """The values that are closed forms of the other program: of its gelu, if it has one, and of the bases of its
+    powers."""
+    found: dict[float, _Closed] = {}
+    if _has_gelu(other):
+        found |= {x: _Closed(n, None) for x in values for n in _TIMES if x == n * _GELU or _rounds(x, float(n) * _GELU)}
+    for base in {node.args[0] for node in other.nodes if node.target == "aten.pow.Scalar"}:
+        if isinstance(base, (int, float)) and isfinite(base) and base > 1:
+            found |= {x: _Closed(n, base) for x in values for n in _TIMES if x == n * log(base)}
+    return found
+
+
 def _has_gelu(graph: Graph) -> bool:
-    """True if a program computes GELU by its tanh form, in which the root of 2 / pi is."""
+    """True if a program computes GELU by its tanh form, or the slope of GELU: the root of 2 / pi is in these."""
     return any(
-        node.target == "aten.gelu.default" and "tanh" in (*node.args, *node.kwargs.values()) for node in graph.nodes
+        (node.target == "aten.gelu.default" and "tanh" in (*node.args, *node.kwargs.values()))
+        or node.target == "aten.gelu_backward.default"
+        for node in graph.nodes
     )
-
-
-def _roots(values: Iterable[float]) -> dict[float, int]:
-    """The values that are multiples of :data:`_GELU`, or their rounded values, with the factor: a power of two, which
-    rounds nothing."""
-    return {x: n for x in values for n in _TIMES if x == n * _GELU or _rounds(x, n * _GELU)}
-
-
-def _multiple(times: int) -> str:
-    return "(2/pi)^(1/2)" if times == 1 else f"{times} (2/pi)^(1/2)"
 
 
 def _rounds(value: float, exact: float) -> bool:
@@ -135,23 +176,10 @@ def _with(node: Node, position: Position, value: Argument) -> Node:
     return replace(node, args=(*node.args[:position], value, *node.args[position + 1 :]))
 
 
-def _root(name: str, dtype: DType, times: int = 1) -> Iterator[Node]:
-    """Nodes that compute ``times * (2 / pi) ** (1 / 2)``: degrees have pi in them."""
-    scalar = TensorType((), dtype)
-    labels = [f"{name} {what}" for what in ("half", "angle", "quarter turn", "inverse", "root", "multiple")]
-    yield Node(labels[0], "call", "aten.full.default", ((), 0.5), {"dtype": dtype}, scalar)
-    yield Node(labels[1], "call", "aten.deg2rad.default", (Ref(labels[0]),), {}, scalar)
-    yield Node(labels[2], "call", "aten.mul.Tensor", (Ref(labels[1]), 180), {}, scalar)
-    yield Node(labels[3], "call", "aten.reciprocal.default", (Ref(labels[2]),), {}, scalar)
-    yield Node(labels[4], "call", "aten.sqrt.default", (Ref(labels[3]),), {}, scalar)
-    if times != 1:
-        yield Node(labels[5], "call", "aten.mul.Tensor", (Ref(labels[4]), times), {}, scalar)
-
-
 def _scalars(graph: Graph, other: Graph, told: list[_Told]) -> Graph:
     """The graph with its recorded single numbers of 32 bits that are roundings of the other program's literals, or of
     roots of whole numbers, replaced by those."""
-    theirs, gelu = {value for _, _, value in _floats(other)}, _has_gelu(other)
+    theirs = {value for _, _, value in _floats(other)}
     constants = dict(graph.constants)
     nodes: list[Node] = []
     for node in graph.nodes:
@@ -161,7 +189,7 @@ def _scalars(graph: Graph, other: Graph, told: list[_Told]) -> Graph:
             nodes.append(node)
             continue
         candidates = {exact for exact in theirs if _rounds(number, exact)}
-        root, roots = _root_of(number), _roots([number])
+        root, closed = _root_of(number), _closed([number], other)
         if recorded is not None and len(candidates) == 1 and number not in theirs:
             exact = candidates.pop()
             name = f"{node.target} as it is written"
@@ -175,11 +203,11 @@ def _scalars(graph: Graph, other: Graph, told: list[_Told]) -> Graph:
             nodes.append(Node(label, "call", "aten.full.default", args, {"dtype": type_.dtype}, type_))
             node = Node(node.name, "call", "aten.pow.Tensor_Scalar", (Ref(label), exponent), {}, type_)
             told.append(_Told(node.name, f"{number!r} is {base}^{exponent}"))
-        elif gelu and not candidates and number in roots and not type_.shape:
-            *before, last = _root(node.name, type_.dtype, roots[number])
+        elif closed and not candidates and not type_.shape:
+            *before, last = closed[number].nodes(node.name, type_.dtype)
             nodes += before
             node = replace(last, name=node.name)
-            told.append(_Told(node.name, f"{number!r} is {_multiple(roots[number])}"))
+            told.append(_Told(node.name, f"{number!r} is {closed[number].text}"))
         nodes.append(node)
     return replace(graph, nodes=tuple(nodes), constants=constants)
 

@@ -168,3 +168,25 @@ def test_gelu_by_a_sigmoid(number: float, holds: bool) -> None:
         f"x: float32[6]\n{made}\ne = mul(d, {number})\nf = aten.sigmoid.default(e)\ny = mul(x, f)\n-> y",
     )
     assert compare(job).proved is holds
+
+
+@pytest.mark.parametrize(("number", "holds"), [(0.3989422804014327, True), (0.39894, False)])
+def test_the_slope_of_gelu_by_its_density(number: float, holds: bool) -> None:
+    made = (
+        "a = mul(x, x)\nb = mul(a, -0.5)\nc = aten.exp.default(b)\ne = mul(c, %s)\nf = mul(x, e)\n"
+        "r = aten.full.default([], 2.0)\ns = aten.sqrt.default(r)\nu = div(x, s)\nh = aten.erf.default(u)\n"
+        "p = add(h, 1)\nq = mul(p, 0.5)\nw = add(q, f)\ny = mul(d, w)\n-> y"
+    )
+    given = "d: float32[6]\nx: float32[6]\n"
+    job = job_of(f"{given}y = aten.gelu_backward.default(d, x)\n-> y", given + made % number)
+    assert compare(job).proved is holds
+
+
+@pytest.mark.parametrize(("number", "holds"), [(-9.210340371976184, True), (-9.2103404, False), (-9.21034, False)])
+def test_powers_by_exponentials(number: float, holds: bool) -> None:
+    """``10000 ** (-x / 4)`` is ``exp(-log(10000) x / 4)``, whose logarithm Python computed."""
+    job = job_of(
+        "x: float32[6]\na = div(x, -4)\ny = aten.pow.Scalar(10000.0, a)\n-> y",
+        f"x: float32[6]\na = mul(x, {number})\nb = div(a, 4)\ny = aten.exp.default(b)\n-> y",
+    )
+    assert compare(job).proved is holds

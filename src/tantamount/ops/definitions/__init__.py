@@ -17,7 +17,7 @@ FAMILIES = (
     "vllm_experts", "vllm_quantised",
     "hlo", "hlo_convolution", "hlo_orders", "hlo_indexing", "hlo_collective", "hlo_custom", "complex", "fourier",
     "functions", "orders", "searching", "views", "padding", "sampling", "foreach", "products", "overwrites",
-    "numbers", "assertions", "aliases", "slopes", "convolution", "pooling",
+    "numbers", "assertions", "aliases", "slopes", "convolution", "pooling", "columns",
     "channel_norm", "quantised",
 )  # fmt: skip
 

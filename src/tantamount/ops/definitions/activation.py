@@ -109,10 +109,14 @@ def gelu_of(b: Builder, x: Tensor, approximate: str) -> tuple[Tensor, Tensor]:
     if approximate == "none":
         return half, b.add(b.function("erf", b.mul(x, b.power(b.number(2, x.dtype), Fraction(-1, 2)))), 1)
     if approximate == "tanh":
-        root = b.power(b.function("pi_times", b.number(Fraction(1, 2), x.dtype)), Fraction(-1, 2))
         cubic = b.add(x, b.mul(b.power(x, 3), Fraction(44715, 1000000)))
-        return half, b.add(b.function("tanh", b.mul(cubic, root)), 1)
+        return half, b.add(b.function("tanh", b.mul(cubic, root_of_two_over_pi(b, x.dtype))), 1)
     raise ShapeProblem(f"approximate = {approximate!r}")
+
+
+def root_of_two_over_pi(b: Builder, dtype: DType) -> Tensor:
+    """``(2/pi)^(1/2)``, which is written in one way, that of literals as well (``comparison.rounded_constants``)."""
+    return b.power(b.function("pi_times", b.number(Fraction(1, 2), dtype)), Fraction(-1, 2))
 
 
 @operator("aten.gelu.default", category=_ACTIVATION)

@@ -7,7 +7,7 @@ from fractions import Fraction
 from tantamount.ir.types import DType
 from tantamount.ops.algebra import Doubt, Scalar, Tensor
 from tantamount.ops.builder import Builder, ShapeProblem
-from tantamount.ops.definitions.activation import gelu_of, logistic
+from tantamount.ops.definitions.activation import gelu_of, logistic, root_of_two_over_pi
 from tantamount.ops.definitions.complex import conj
 from tantamount.ops.definitions.in_place import require_float
 from tantamount.ops.definitions.joining import select_scatter, slice_scatter
@@ -53,12 +53,11 @@ def gelu_backward(b: Builder, grad_output: Tensor, self: Tensor, *, approximate:
     """grad_output * d gelu(self) / d self"""
     x = require_float(self)
     half, factor = gelu_of(b, x, approximate)
-    if approximate == "none":  # half * factor' = x (2 pi)^(-1/2) exp(-x^2/2)
-        root = b.power(b.function("pi_times", b.number(2, x.dtype)), Fraction(-1, 2))
-        second = b.mul(b.mul(x, root), b.exp(b.mul(b.power(x, 2), Fraction(-1, 2))))
+    root = root_of_two_over_pi(b, x.dtype)
+    if approximate == "none":  # half * factor' = x/2 (2/pi)^(1/2) exp(-x^2/2)
+        second = b.mul(b.mul(half, root), b.exp(b.mul(b.power(x, 2), Fraction(-1, 2))))
     else:  # tanh' = 1 - tanh^2
         tanh = b.sub(factor, 1)
-        root = b.power(b.function("pi_times", b.number(Fraction(1, 2), x.dtype)), Fraction(-1, 2))
         inner = b.mul(b.add(b.mul(b.power(x, 2), Fraction(3 * 44715, 1000000)), 1), root)
         second = b.mul(b.mul(half, b.sub(1, b.power(tanh, 2))), inner)
     return b.mul(grad_output, b.add(b.mul(factor, Fraction(1, 2)), second))

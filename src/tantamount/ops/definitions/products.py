@@ -9,9 +9,10 @@ from tantamount.ops.definitions import contraction
 from tantamount.ops.definitions.in_place import is_zero, require_float, scaled
 from tantamount.ops.definitions.numbers import stop_unless
 from tantamount.ops.promotion import promote
-from tantamount.ops.table import Layout, operator
+from tantamount.ops.table import Integers, Layout, operator
 
 _CONTRACTION = "contraction"
+_LABELS = "abcdefgh"
 
 
 @operator("aten.addr.default", category=_CONTRACTION)
@@ -50,6 +51,37 @@ def inner(b: Builder, self: Tensor, other: Tensor) -> Tensor:
     columns = other.shape[:-1]
     flat = b.reshape(other, (-1, other.shape[-1])) if other.rank != 2 else other
     return b.reshape(contraction.linear(b, self, flat), (*self.shape[:-1], *columns))
+
+
+@operator("aten._trilinear.default", category=_CONTRACTION)
+def trilinear(
+    b: Builder,
+    i1: Tensor,
+    i2: Tensor,
+    i3: Tensor,
+    expand1: Integers,
+    expand2: Integers,
+    expand3: Integers,
+    sumdim: Integers,
+    unroll_dim: int = 1,
+) -> Tensor:
+    """the sum over the dimensions sumdim of i1 i2 i3, which get dimensions at expand; unroll_dim is no matter"""
+    rank = i1.rank + len(expand1)
+    if any(x.rank + len(added) != rank for x, added in ((i2, expand2), (i3, expand3))) or rank > len(_LABELS):
+        raise ShapeProblem(f"{i1.type}, {i2.type} and {i3.type} with {expand1}, {expand2} and {expand3}")
+    labels = _LABELS[:rank]
+    wide: list[Tensor] = []
+    for x, added in ((i1, expand1), (i2, expand2), (i3, expand3)):
+        for k in sorted(added):
+            x = b.unsqueeze(x, k)
+        wide.append(x)
+    sizes = [max(x.shape[k] for x in wide) for k in range(rank)]
+    for x, added in zip(wide, (expand1, expand2, expand3), strict=True):
+        if any(x.shape[k] != sizes[k] for k in range(rank) if k not in added):  # eager reads other elements then
+            raise ShapeProblem(f"{i1.type}, {i2.type} and {i3.type}, which differ in a dimension that all have")
+    kept = "".join(label for k, label in enumerate(labels) if k not in sumdim)
+    equation = f"{labels},{labels},{labels}->{kept}"
+    return b.contract(equation, *(b.expand(x, sizes) for x in wide))
 
 
 @operator("aten.linalg_cross.default", category=_CONTRACTION)

@@ -60,6 +60,13 @@ _POOLING: list[Sample] = [
     call("_adaptive_avg_pool2d_backward.default", f(3, 1, 1), f(3, 6, 4)),
 ]
 
+_COLUMNS: list[Sample] = [
+    call("im2col.default", f(2, 3, 7, 6), (2, 3), (1, 1), (0, 0), (1, 1)),
+    call("im2col.default", f(3, 7, 6), (3, 2), (2, 1), (1, 0), (2, 3)),
+    call("col2im.default", f(2, 18, 24), (7, 6), (2, 3), (1, 1), (0, 0), (1, 1)),
+    call("col2im.default", f(18, 6), (7, 6), (3, 2), (2, 1), (1, 0), (2, 3)),
+]
+
 _ENLARGED: list[Sample] = [
     call("upsample_nearest2d.default", f(2, 3, 4, 5), (8, 15)),
     call("upsample_nearest2d.default", f(2, 3, 4, 5), (8, 15), 2.0, 3.0),
@@ -102,4 +109,4 @@ _NORMS: list[Sample] = [
     ],
 ]
 
-SAMPLES: tuple[Sample, ...] = (*_POOLING, *_ENLARGED, *_NORMS)
+SAMPLES: tuple[Sample, ...] = (*_POOLING, *_COLUMNS, *_ENLARGED, *_NORMS)

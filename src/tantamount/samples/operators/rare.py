@@ -169,6 +169,8 @@ SAMPLES: tuple[Sample, ...] = (
     call("diff.default", i(5), 1, -1, i(2), i(1)),
     # products
     call("addr.default", f(2, 3), f(2), f(3)),
+    call("_trilinear.default", f(4, 3), f(2, 3, 5), f(4, 5), (1, 3), (0,), (1, 2), (2, 3)),
+    call("_trilinear.default", f(3), f(3), f(3), (), (), (), (0,), 0),
     call("addr.default", f(3), f(2), f(3), beta=0.5, alpha=2),
     call("vdot.default", f(3), f(3)),
     call("vdot.default", c(3), c(3)),
