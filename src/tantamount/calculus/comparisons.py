@@ -19,7 +19,7 @@ from tantamount.calculus.infinities import Split, split_infinity, unbounded
 from tantamount.calculus.members import never_negative
 from tantamount.calculus.monotone import members_of, with_sign_of
 from tantamount.calculus.naming import bound_variables
-from tantamount.calculus.polynomials import add, constant, multiply, polynomial, scale
+from tantamount.calculus.polynomials import add, constant, iota, multiply, polynomial, scale
 from tantamount.calculus.products import (
     affine_part,
     is_boolean,
@@ -294,12 +294,35 @@ def _affine_guard(
         if decided is not None:
             store.fired["decided-comparisons"] += 1
             return constant(decided)
+    digits = _digits(index, box) if op == "equal" and len(index.parts) > 1 else None
+    if digits is not None:
+        store.fired["digits"] += 1
+        found = ONE
+        for one in digits:
+            found = multiply(store, found, compare(store, "equal", iota(one), ZERO, box), box)
+        return found
     reverse = oriented and op == "less" and index.parts[0][1] < 0
     if reverse:
         index = coordinate({v: -s for v, s in index.parts}, -index.offset - 1)
     atom, where = store.apply(op, (), ((), position(index)), BOOLEAN)
     guard: Polynomial = single(atom, where)
     return add(store, ONE, scale(guard, -1)) if reverse else guard
+
+
+def _digits(index: Coordinate, box: Ranges) -> tuple[Coordinate, ...] | None:
+    """What has to be 0 for ``s v + r`` to be 0, if the values of r on the box span less than s, so that at most one of
+    them is a multiple m of s: ``s v + m`` and ``r - m``, or 1, which never is; ``None`` without such a v."""
+    v, s = max(index.parts, key=lambda part: abs(part[1]))
+    if is_size(s):
+        return None
+    rest = coordinate({u: q for u, q in index.parts if u != v}, index.offset)
+    span = interval(rest, box, ())
+    if span is None or is_size(span[0]) or is_size(span[1]) or span[1] - span[0] >= abs(s):
+        return None
+    multiple = ceil(Fraction(span[0]) / abs(s)) * abs(s)
+    if multiple > span[1]:
+        return (coordinate({}, 1),)
+    return coordinate({v: s}, multiple), coordinate(dict(rest.parts), rest.offset - multiple)
 
 
 # ------------------------------------------------------------------------------------------------ facts about indices

@@ -336,32 +336,38 @@ def distinct(store: Store, indices: Sequence[Form], batch: int) -> bool:
         else:
             elsewhere = {v for f in factors_of(rest) for parts, _ in f.at for v, _ in parts}
             determined.update(axes if all(v < first for v in elsewhere) else ())
-    for form in joint:
-        determined.update(v for v in _axes_by_number(store, form) if v >= first)
+    tables = [form for form in joint if _is_table(form)]
+    for some in (*([form] for form in tables), tables):
+        determined.update(v for v in _axes_by_number(store, some) if v >= first)
     orders = [found for x in polynomials if (found := _position_in_row(store, x)) is not None]
     for _ in orders:
         determined.update(v for v, row in orders if {u for u in row if u >= first} <= determined - {v})
     return determined >= set(range(first, len(sizes)))
 
 
-def _axes_by_number(store: Store, form: Form) -> set[int]:
-    """The axes along which a form is a table of numbers all of which differ, being the same along the others."""
-    pieces = [(box, comparisons.split_affine(x)) for box, x in form.pieces]
-    if len(pieces) < 2 or any(rest for _, (rest, _, _) in pieces):
+def _is_table(form: Form) -> bool:
+    """True if every element is a number, or affine in the positions."""
+    return not any(comparisons.split_affine(x)[0] for _, x in form.pieces)
+
+
+def _axes_by_number(store: Store, tables: Sequence[Form]) -> set[int]:
+    """The axes along which tables have tuples of numbers all of which differ, being the same along the others."""
+    pieces = [[(box, comparisons.split_affine(x)) for box, x in form.pieces] for form in tables]
+    if all(len(some) < 2 for some in pieces):
         return set()
-    axes = {v for _, (_, parts, _) in pieces for v in parts}
-    axes |= {v for v, size in enumerate(form.sizes) if any(box[v] != (0, size) for box, _ in pieces)}
-    if store.effort.exceeds("table_elements", prod(form.sizes[v] for v in axes)):
+    sizes = tables[0].sizes
+    axes = {v for some in pieces for _, (_, parts, _) in some for v in parts}
+    axes |= {v for v, size in enumerate(sizes) for some in pieces if any(box[v] != (0, size) for box, _ in some)}
+    if store.effort.exceeds("table_elements", prod(sizes[v] for v in axes)):
         return set()
-    seen: set[Fraction] = set()
-    for box, (_, parts, offset) in pieces:
-        order = sorted(axes)
-        for point in itertools.product(*(range(*box[v]) for v in order)):
-            value = offset + sum(parts.get(v, 0) * at for v, at in zip(order, point, strict=True))
-            if value in seen:
-                return set()
-            seen.add(value)
-    return axes
+    order = sorted(axes)
+    found: dict[tuple[int, ...], tuple[Fraction, ...]] = {}
+    for some in pieces:
+        for box, (_, parts, offset) in some:
+            for point in itertools.product(*(range(*box[v]) for v in order)):
+                value = offset + sum(parts.get(v, 0) * at for v, at in zip(order, point, strict=True))
+                found[point] = (*found.get(point, ()), value)
+    return axes if len(set(found.values())) == len(found) else set()
 
 
 def _position_in_row(store: Store, x: Polynomial) -> tuple[int, set[int]] | None:

@@ -124,6 +124,8 @@ class _Printer:
             return str(name)
         if kind == "infinity":
             return "inf"
+        if kind == "unsupported":
+            return f"unknown({name[0][2]}){at}"
         if kind == "mask":
             return f"mask{_which(name)}{at}"
         if kind == "draw":

@@ -46,6 +46,7 @@ __all__ = [
     "show",
 ]
 
+_DIFFERENT = "different normal forms"
 _SHOWN = 3  # terms of a difference
 _LONG = 80  # characters of one
 
@@ -204,6 +205,9 @@ def check_outputs(
                 *_not_expressed(job.specification, output.node, specification, "the specification's"),
                 *_not_expressed(job.implementation[0], behind, implementation, "the implementation's"),
             )
+            before, different, _ = report.reason.partition(_DIFFERENT)
+            if notes and different:  # for that reason
+                report, notes = replace(report, reason=before + notes[0]), notes[1:]
             report = replace(report, notes=(*report.notes, *notes))
         out.append(report)
     return tuple(out)
@@ -378,7 +382,7 @@ def _clause(store: Store, problem: Difference | str) -> str:
         terms = [show_polynomial(store, (term,), names) for term in answer.residual[:_SHOWN]]
         more = f" and {len(answer.residual) - _SHOWN} more" if len(answer.residual) > _SHOWN else ""
         shown = ", ".join(term if len(term) <= _LONG else f"{term[:_LONG]}…" for term in terms)
-        return f"different normal forms (terms {shown}{more})"
+        return f"{_DIFFERENT} (terms {shown}{more})"
     if not answer.hits:
         return f"undecided: {answer.reason}"
     hit = " and ".join(f"{one.topic} ({one.bound})" for one in answer.hits)

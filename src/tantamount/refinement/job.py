@@ -296,7 +296,8 @@ def _not_proved(
         state.clock.lap("localise")
         if len(failing) > 1:  # of one the mismatch says it
             checked = tuple(explained(output, reductions.get(output.name, "")) for output in checked)
-        state.mismatch = mismatch
+        refuted = any(output.verdict is Verdict.REFUTED for output in checked)
+        state.mismatch = mismatch if refuted or mismatch is None else mismatch.undecided()
     return proof, checked
 
 

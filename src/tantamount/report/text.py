@@ -49,7 +49,7 @@ def render(report: Report, *, verbose: bool = False) -> tuple[Line, ...]:
     what the verdict rests on. ``verbose`` leaves nothing out, and adds the relation per operator and the statistics."""
     sections = [
         [(Span(f"{report.verdict.value}  ", STYLE_OF[report.verdict]), Span(f"{report.job}   {summary(report)}"))],
-        *(_mismatch(report.mismatch, report.sides, verbose) if report.mismatch is not None else []),
+        *(_mismatch(report.mismatch, report, verbose) if report.mismatch is not None else []),
         _counterexample(report.counterexample, report.sides[1], verbose) if report.counterexample is not None else [],
         _titled("Hint", paragraph(report.mismatch.hint, 2)) if report.mismatch is not None else [],
         _outputs(report, verbose),
@@ -203,7 +203,7 @@ def _side(label: str, what: str, source: Source | None) -> list[Line]:
     ]
 
 
-def _mismatch(mismatch: Mismatch, sides: tuple[str, str], verbose: bool) -> list[list[Line]]:
+def _mismatch(mismatch: Mismatch, report: Report, verbose: bool) -> list[list[Line]]:
     """Lines that say where the two part, and how."""
     near = "no tensor comes near"
     if mismatch.implementation:
@@ -212,15 +212,16 @@ def _mismatch(mismatch: Mismatch, sides: tuple[str, str], verbose: bool) -> list
         near = f"{mismatch.implementation}{operator}{rank}"
     here = f"{mismatch.specification} = {mismatch.operator}" if mismatch.specification else ""
     places = [
-        *_side(sides[0], here, mismatch.specification_source),
-        *_side(sides[1], near, mismatch.implementation_source),
+        *_side(report.sides[0], here, mismatch.specification_source),
+        *_side(report.sides[1], near, mismatch.implementation_source),
     ]
     rows = [line for row in difference(mismatch) for line in paragraph(row, 2, Style.BAD)]
     for equation in mismatch.equations:
         formula = equation.partition(" ")[2].lstrip()
         label = Span(f"    {equation.removesuffix(formula)}")
         rows.append((label, Span(formula if verbose else middle(formula, 2 * _WIDTH))))
-    return [_titled("First operator without a counterpart", places), _titled("Difference", rows)]
+    how = "Difference" if report.verdict is Verdict.REFUTED else "How their normal forms differ"
+    return [_titled("First operator without a counterpart", places), _titled(how, rows)]
 
 
 def difference(mismatch: Mismatch) -> list[str]:

@@ -15,6 +15,7 @@ from support.jobs import job_files
 from tantamount.answers import refine
 from tantamount.calculus.writes import written
 from tantamount.capture.job import read_job
+from tantamount.errors import Unsupported
 from tantamount.ir.types import DType
 from tantamount.ops.definitions.indexing import from_end
 from tantamount.verdict import Verdict
@@ -146,3 +147,30 @@ def test_results_of_experts_are_added_as_tokens_are_counted(experts: int) -> Non
     zeros = w.aten("aten.zeros.default", (32, 3))
     found = w.aten("aten.index_add.default", zeros, 0, rows, flat)
     assert w.same(found, w.b.reshape(w.b.sum(w.b.mul(x, scores), (0,)), (32, 3)))
+
+
+@pytest.mark.parametrize("off", [0, 1])
+@pytest.mark.parametrize("slots", [[5], [9, 2], [2, 3, 8, 9, 10], [11, 0, 6, 5]])
+def test_slots_are_blocks_and_places_in_them(slots: list[int], off: int) -> None:
+    """Rows written at slots of a cache that is seen as rows are those written at ``slot // 4`` and ``slot % 4``; at
+    other places they are not, and what is written is what NumPy writes."""
+    w = Workbench()
+    x, cache = w.input("x", len(slots), 2), w.input("cache", 3, 4, 2)
+    rows = w.b.reshape(cache, (12, 2))
+    flat = w.b.scatter(rows, [w.b.table(slots, (len(slots),), INT), None], x, accumulate=False)
+    blocks, places = [slot // 4 for slot in slots], [(slot + off) % 4 for slot in slots]
+    at = [w.b.table(numbers, (len(slots),), INT) for numbers in (blocks, places)]
+    found = w.b.scatter(cache, [*at, None], x, accumulate=False)
+    assert w.equivalent(found, w.b.reshape(flat, (3, 4, 2))) is (off == 0)
+    data = w.data(off)
+    expected = data["cache"].copy()
+    expected[blocks, places] = data["x"]
+    assert np.array_equal(w.value(found, data), expected)
+
+
+def test_places_that_meet_are_not_distinct() -> None:
+    w = Workbench()
+    x, cache = w.input("x", 3, 2), w.input("cache", 3, 4, 2)
+    block, place = (w.b.table(numbers, (3,), INT) for numbers in ([0, 1, 0], [2, 2, 2]))
+    with pytest.raises(Unsupported, match="two writes might meet"):
+        w.b.scatter(cache, [block, place, None], x, accumulate=False)

@@ -91,7 +91,7 @@ def test_unknown() -> None:
         "  specification   sort_1 = aten.sort.default\n"
         "  implementation  no tensor comes near\n"
         "\n"
-        "Difference\n"
+        "How their normal forms differ\n"
         "  its value appears nowhere\n"
         "\n"
         "1 output, checked\n"
@@ -204,3 +204,11 @@ def test_control_characters_of_names_are_escaped() -> None:
     assert "\r" not in shown
     assert "\u202e" not in shown
     assert "\\x1b[2Jevil\\u202e" in shown
+
+
+def test_what_is_unknown_is_not_said_to_differ() -> None:
+    """Normal forms that differ show no difference of values."""
+    found = refuted().mismatch
+    assert found is not None
+    undecided = replace(found, headline="b is not the specification's a: 2 stands where 1 is wanted").undecided()
+    assert undecided.headline == "b was not shown to be the specification's a: 2 stands where 1 is wanted"
