@@ -294,7 +294,7 @@ def _affine_guard(
         if decided is not None:
             store.fired["decided-comparisons"] += 1
             return constant(decided)
-    digits = _digits(index, box) if op == "equal" and len(index.parts) > 1 else None
+    digits = _digits(index, box) if op == "equal" else None
     if digits is not None:
         store.fired["digits"] += 1
         found = ONE
@@ -313,7 +313,7 @@ def _digits(index: Coordinate, box: Ranges) -> tuple[Coordinate, ...] | None:
     """What has to be 0 for ``s v + r`` to be 0, if the values of r on the box span less than s, so that at most one of
     them is a multiple m of s: ``s v + m`` and ``r - m``, or 1, which never is; ``None`` without such a v."""
     v, s = max(index.parts, key=lambda part: abs(part[1]))
-    if is_size(s):
+    if is_size(s) or len(index.parts) == 1:
         return None
     rest = coordinate({u: q for u, q in index.parts if u != v}, index.offset)
     span = interval(rest, box, ())

@@ -131,6 +131,11 @@ class Fields:
     def at(self, key: str) -> Place:
         return self.place.at(key)
 
+    def names(self, key: str) -> tuple[str, ...]:
+        """The list of names under a key; none without the key."""
+        place = self.at(key)
+        return tuple(place.name(item) for item in place.list(self.values.get(key, []), "a list of names"))
+
     def name(self, key: str, needed: str) -> str:
         """The non-empty, printable string under a key."""
         value = self.values.get(key)

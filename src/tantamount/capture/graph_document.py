@@ -10,7 +10,7 @@ from tantamount.ir.graph import Argument, Constant, Device, Graph, Node, Ref, Se
 from tantamount.ir.types import DType, TensorType
 from tantamount.sizes.symbolic import is_size
 
-__all__ = ["graph_document"]
+__all__ = ["graph_document", "number_as_written"]
 
 _OPS = {"input": "placeholder", "constant": "get_attr", "call": "call_function"}
 
@@ -49,7 +49,7 @@ def _type(type_: TensorType) -> dict[str, Any]:
 
 
 def _constant(constant: Constant) -> dict[str, Any]:
-    return {**_type(constant.type), "data": [_number(value) for value in constant.data]}
+    return {**_type(constant.type), "data": [number_as_written(value) for value in constant.data]}
 
 
 def _argument(value: Argument) -> Any:
@@ -66,13 +66,14 @@ def _argument(value: Argument) -> Any:
     if isinstance(value, Setting):
         return {"torch": value.name}
     if isinstance(value, complex):
-        return {"complex": _number(value)}
-    return _number(value) if isinstance(value, float) else value
+        return {"complex": number_as_written(value)}
+    return number_as_written(value) if isinstance(value, float) else value
 
 
-def _number(value: complex) -> Any:
+def number_as_written(value: complex) -> Any:
+    """A number as JSON has it: complex ones in two parts, what is not finite as a text."""
     if isinstance(value, complex):
-        return [_number(value.real), _number(value.imag)]
+        return [number_as_written(value.real), number_as_written(value.imag)]
     return {"float": repr(value)} if isinstance(value, float) and not isfinite(value) else value
 
 

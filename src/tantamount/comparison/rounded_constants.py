@@ -108,7 +108,7 @@ class _Closed:
 
     @property
     def text(self) -> str:
-        times = {1: "", -1: "-"}.get(self.times, f"{self.times} ")
+        times = "" if self.times == 1 else "-" if self.times == -1 else f"{self.times} "
         return f"{times}(2/pi)^(1/2)" if self.base is None else f"{times}log({self.base:g})"
 
     def nodes(self, name: str, dtype: DType) -> Iterator[Node]:

@@ -8,11 +8,11 @@ piece (several pieces may have one that they share), and the numbers that stand 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from tantamount.plan.parts import Piece, Plan
 
-__all__ = ["TEMPLATE", "name_of", "names_of_stages", "unnamed", "wrong_names"]
+__all__ = ["TEMPLATE", "name_of", "names_of_stages", "wrong_names"]
 
 _OPEN = re.compile(r"\{i(?:\+(\d{1,7}))?\}")
 TEMPLATE = re.compile(r"[^{}]*(?:\{i(?:\+\d{1,7})?\}[^{}]*)?")  # of what names are made
@@ -72,8 +72,3 @@ def _of_several(template: str, numbers: Sequence[int]) -> str:
             start = k + 1
     shown = texts[0] if len(texts) == 1 and "-" not in texts[0] else f"{{{','.join(texts)}}}"
     return template[: found.start()] + shown + template[found.end() :]
-
-
-def unnamed(names: Mapping[str, str], parameters: Sequence[str]) -> list[str]:
-    """The parameters without a name, where some have one."""
-    return [parameter for parameter in parameters if parameter not in names] if names else []

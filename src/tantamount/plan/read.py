@@ -20,7 +20,7 @@ from tantamount.ir.mesh import Mesh
 from tantamount.limits import Limits, limits_from_environment
 from tantamount.plan.actions import Schedule
 from tantamount.plan.families import Family, Rows
-from tantamount.plan.names import TEMPLATE, unnamed
+from tantamount.plan.names import TEMPLATE
 from tantamount.plan.parts import COPY, DEFAULT, TIED, Part, Piece, Plan, Runs, Stream
 from tantamount.plan.read_approximate import approximations_of
 from tantamount.plan.read_mesh import Meshes, read_meshes
@@ -133,13 +133,13 @@ class _Reader:
             schedule=schedule, schedule_name=called,
             reduce=reduce, update=self._order(finish, "update", parts),
             ranks=ranks, messages=meshes.messages, symbols=symbols,
-            approximations=approximations, assumed=_names(top, "assumed"),
+            approximations=approximations, assumed=top.names("assumed"),
         )  # fmt: skip
 
     def _numbers(self, parts: Mapping[str, Part], tied: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
         """Numbers that are the same everywhere: what a part makes, keeps or replaces is none."""
         place = self.top.at("symbols")
-        names = _names(self.top, "symbols")
+        names = self.top.names("symbols")
         for part in parts.values():
             held = (*part.parameters, *part.parameters.values(), *part.frozen, *part.carried, *part.state)
             for name in names:
@@ -196,8 +196,8 @@ class _Reader:
         if runs is Runs.PASS:
             parameters = mapping("parameters", inputs)
             _known(parameters.values(), outputs, fields.at("parameters"))
-            frozen, data, results = (_names(fields, key) for key in ("frozen", "data", "results"))
-            symbols = _names(fields, "symbols")
+            frozen, data, results = (fields.names(key) for key in ("frozen", "data", "results"))
+            symbols = fields.names("symbols")
             templates = mapping("names", (*parameters, *frozen))
             _check_names(templates, (*parameters, *frozen), fields.at("names"))
             _known(frozen + data + symbols, inputs, place)
@@ -224,7 +224,7 @@ class _Reader:
         gives = {x: x for x in outputs if x not in updates} | mapping("gives", outputs)
         return Part(
             name, runs, _of_others(job, ()), of=of, takes=takes, sums=sums, gives=gives, updates=updates,
-            state=_names(fields, "state"), members=members, layout=layout, family=family,
+            state=fields.names("state"), members=members, layout=layout, family=family,
         )  # fmt: skip
 
     def _members(self, fields: Fields, inputs: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -440,7 +440,7 @@ class _Reader:
 
     def _order(self, finish: Fields, key: str, parts: Mapping[str, Part]) -> tuple[str, ...]:
         place = finish.at(key)
-        names = _names(finish, key)
+        names = finish.names(key)
         known = [name for name, found in parts.items() if found.runs is not Runs.PASS]
         for name in names:
             if name not in known:
@@ -481,19 +481,14 @@ def _listed(value: object, place: Place) -> list[str]:
     return [place.name(cast("object", item)).strip() for item in items]
 
 
-def _names(fields: Fields, key: str) -> tuple[str, ...]:
-    place = fields.at(key)
-    return tuple(place.name(item) for item in place.list(fields.values.get(key, []), "a list of names"))
-
-
 def _check_names(names: Mapping[str, str], parameters: Sequence[str], place: Place) -> None:
     """All parameters of a part have names in the whole model, or none has."""
     for parameter, template in names.items():
         if not TEMPLATE.fullmatch(template):
             needed = "a name with at most one {i} or {i+N}, the number of the piece and what is added to it"
             raise place.at(parameter).wrong(shown(template), needed, code="parameter-names")
-    missing = unnamed(names, parameters)
-    if missing:
+    missing = [parameter for parameter in parameters if parameter not in names]
+    if names and missing:
         raise place.wrong(f"nothing for {', '.join(missing)}", "names of all parameters", code="parameter-names")
 
 

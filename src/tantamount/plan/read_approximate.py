@@ -21,7 +21,7 @@ def approximations_of(top: Fields, parts: dict[str, Part], virtual: str) -> Iter
         place = outer.at(outer.name(name, "a name"))
         fields = Fields.of(value, place, ("kind", "part", "nodes", "over", "state"), ("kind", "part", "nodes"))
         kind, part = fields.at("kind").name(fields.get("kind")), fields.at("part").name(fields.get("part"))
-        nodes, over = _names(fields, "nodes"), _names(fields, "over")
+        nodes, over = fields.names("nodes"), fields.names("over")
         state = {key: fields.at("state").at(key).name(x)
                  for key, x in fields.at("state").table(fields.values.get("state", {})).items()}  # fmt: skip
         if kind not in KINDS:
@@ -70,8 +70,3 @@ def _where(kind: str, over: tuple[str, ...]) -> str:
     if kind == "stale-gradient":
         return f" with what other ranks along {axes} contributed when it ran before"
     return f" of the rows of a rank along {axes}" if over else ""
-
-
-def _names(fields: Fields, key: str) -> tuple[str, ...]:
-    place = fields.at(key)
-    return tuple(place.name(item) for item in place.list(fields.values.get(key, []), "a list of names"))

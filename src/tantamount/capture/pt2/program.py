@@ -11,13 +11,13 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from math import isfinite
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from tantamount.capture.fields import Fields, Place, nearest, shown
 from tantamount.capture.files import opened
 from tantamount.capture.fx_json import graph_of
+from tantamount.capture.graph_document import number_as_written
 from tantamount.capture.pt2.archive import Archive, Payload
 from tantamount.capture.pt2.arguments import constant_of, tensor_name
 from tantamount.capture.pt2.body import GRAPH, Body, Written
@@ -194,7 +194,7 @@ class _Translator:
         type_ = body.layout(spec.name, spec.place).type
         values = self.archive.numbers(payload, spec.place)
         shape = {"shape": list(type_.shape), "dtype": type_.dtype.label}
-        numbers = [_number(value) for value in values.reshape(-1).tolist()]
+        numbers = [number_as_written(value) for value in values.reshape(-1).tolist()]
         self.recorded[spec.target] = {**shape, "data": numbers}
         name = self.written.fresh(spec.name if spec.kind == "recorded" else spec.target)
         self.written.nodes.append({"name": name, "op": "get_attr", "target": spec.target, **shape})
@@ -265,10 +265,3 @@ def _names_of_results(module: Fields, count: int) -> list[str]:
                 return names
             raise place.wrong(f"{len(names)} results", f"{count}, as the signature has", code="pt2-data")
     return [str(k) for k in range(count)] if count != 1 else ["output"]
-
-
-def _number(value: Any) -> Any:
-    """A number of a recorded constant, as JSON has it."""
-    if isinstance(value, complex):
-        return [_number(value.real), _number(value.imag)]
-    return {"float": repr(value)} if isinstance(value, float) and not isfinite(value) else value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from tantamount.ir.types import DType
 from tantamount.ops.algebra import Tensor
@@ -15,7 +15,8 @@ from tantamount.ops.table import Integers, operator
 _CONVOLUTION = "convolution"
 
 
-class _Line(NamedTuple):
+@dataclass(frozen=True)
+class _Line:
     """The windows along one dimension of ``size`` elements: ``count`` of ``kernel`` elements."""
 
     size: int
