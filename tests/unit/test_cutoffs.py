@@ -149,6 +149,7 @@ ALLOWED: dict[str, str] = {
     "comparison/rounded_constants.py: _ALL_DIGITS": MEANING,
     "comparison/rounded_constants.py: _DIGITS": MEANING,
     "comparison/rounded_constants.py: _LARGEST_ROOT": MEANING,
+    "comparison/rounded_constants.py: _LITTLE": MEANING,
     "comparison/rounding.py: _ELEMENTS": LARGE,
     "comparison/softplus.py: _LEAST": MEANING,
     "comparison/written_masks.py: _ELEMENTS": LARGE,

@@ -144,7 +144,7 @@ def _answer(found: Refinement, assumed: tuple[Assumption, ...], pair: Pair, how:
         rest = f" and {len(pair.guessed) - _SHOWN} more" if len(pair.guessed) > _SHOWN else ""
         text = f"inputs correspond that nobody related, by names, shapes and order: {pairs}{rest}"
         more.append(Assumption(GUESSED, text, tuple(pair.guessed)))
-    alone = f"not compared, for the other program has no such output: {', '.join(pair.unpaired)}"
+    alone = f"not compared, for nothing says which output of the other program they are: {', '.join(pair.unpaired)}"
     notes = (*pair.notes, *([alone] if pair.unpaired else []), *found.notes)
     given = (pair.job.specification, pair.job.implementation[0])
     found = replace(found, mismatch=None if found.mismatch is None else as_given(found.mismatch, *given))

@@ -4,7 +4,8 @@ An exporter writes the weights of a model into the file, transposed, joined or a
 all different, so that a recorded tensor whose numbers are those of some parameter, in some order, is found by them, and
 compared with them again, exactly. Such a tensor becomes an input, and what is proved holds for all weights of that
 arrangement. What is not found so (all ones; a number that comes twice) keeps its numbers on both sides: there, what is
-proved holds for the numbers of the file. Nothing is assumed either way.
+proved holds for the numbers of the file. So does a parameter of which some element was found in no tensor, where a
+tensor that was not found has the number of that element: it may be made of it. Nothing is assumed either way.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tantamount.capture.fx_json import graph_of
 from tantamount.capture.graph_document import graph_document
@@ -29,6 +31,7 @@ from tantamount.limits import limits_from_environment
 
 __all__ = ["has_weights", "pair_with_weights"]
 
+Flags = NDArray[np.bool_]
 _FEW = 2  # elements of a tensor that its numbers could identify
 
 
@@ -94,6 +97,7 @@ def _sources(graph: Graph, held: Mapping[str, Floats], wholes: tuple[Whole, ...]
     flat = np.concatenate([held[whole.name].reshape(-1) for whole in wholes]) if wholes else np.zeros(0)
     numbers, first, counts = np.unique(flat, return_index=True, return_counts=True)
     out: dict[str, Source] = {}
+    left: list[Floats] = []
     for node in graph.nodes:
         constant = graph.constants.get(node.target) if node.op == "constant" else None
         if constant is None or not _is_weight(constant):
@@ -107,7 +111,23 @@ def _sources(graph: Graph, held: Mapping[str, Floats], wholes: tuple[Whole, ...]
         expression = None if index is None else expression_of(index, wholes)
         if index is not None and expression is not None and bool((flat[index] == value).all()):
             out[node.name] = Source(expression, sources=index)
-    return out
+        else:
+            left.append(value.reshape(-1))
+    return _whole(out, wholes, np.isin(flat, np.concatenate(left))) if left else out
+
+
+def _whole(found: dict[str, Source], wholes: tuple[Whole, ...], open_: Flags) -> dict[str, Source]:
+    """The sources that are made of parameters of which no element is ``open_`` that is in none of the sources."""
+    while True:
+        missing = open_.copy()
+        for source in found.values():
+            if source.sources is not None:
+                missing[source.sources] = False
+        parts = {whole.name for whole in wholes if missing[whole.start : whole.stop].any()}
+        kept = {name: source for name, source in found.items() if not parts & _names(source)}
+        if len(kept) == len(found):
+            return kept
+        found = kept
 
 
 def _alike(value: Floats, held: Mapping[str, Floats], wholes: tuple[Whole, ...]) -> Numbers | None:

@@ -2,8 +2,10 @@
 
 One program has a table of cosines on record, the other computes it; one writes ``9.999999974752427e-07``, the float32
 of the other's ``1e-06``. Taken exactly they differ. A table is taken for a closed form of the other program if every
-entry lies within what that form's own arithmetic, in the table's dtype, may be off (``rounding``); a literal for
-another literal only if it is that one in float32, or with fewer decimals.
+entry lies within what that form's own arithmetic, in the table's dtype, may be off (``rounding``), and if that is
+little beside the numbers of the form: one whose numbers cancel, or a sine of very large angles, may be off by so much
+that any table would do. A literal is taken for another one only if it is that one in float32, or with fewer decimals,
+and not where it is used in float64, which tells the two apart.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ __all__ = ["with_closed_forms"]
 _DIGITS = 7  # significant ones, that a rounded literal must have
 _ALL_DIGITS = 15  # of a number that was computed in float64, and not written by hand
 _BITS = {"float32": 32, "float64": 64}  # of tables that are looked at: no halves
+_LITTLE = 1 / 8  # of the greatest number of a column, by which a form that says what it is may be off
 _GELU = sqrt(2 / pi)
 # multiples of it that are written: x sigmoid(2 (2/pi)^(1/2) (...)), x / (1 + exp(-...)), and the density of a normal
 # distribution at 0, in the slope of gelu, which is half of it
@@ -65,8 +68,10 @@ class _Told:
 
 # ---------------------------------------------------------------------------------------------- literals
 def _floats(graph: Graph) -> Iterator[tuple[Node, Position, float]]:
-    """Every floating-point argument, with the node and its place."""
+    """Every floating-point argument that is not used in float64, with the node and its place."""
     for node in graph.nodes:
+        if node.type is not None and node.type.dtype is DType.FLOAT64:
+            continue
         for position, value in (*enumerate(node.args), *node.kwargs.items()):
             if isinstance(value, float) and isfinite(value) and value:
                 yield node, position, value
@@ -327,7 +332,8 @@ def _block(flat: Array, name: str, form: Bounded, start: int) -> _Block | None:
     if part.shape != value.shape or (value.ndim == 2 and value.shape[0] < 2):
         return None
     off = np.abs(part - value)
-    if not bool((off <= error).all()):
+    greatest = np.abs(value).max(axis=tuple(range(max(1, value.ndim - 1))))  # of every column
+    if not bool((off <= error).all()) or bool((error > _LITTLE * greatest).any()):
         return None
     return _Block(name, start, len(value), float(off.max()), float(error.max()))
 

@@ -80,8 +80,10 @@ def read_meshes(top: Fields) -> Meshes:
     data = Fields.of(top.values.get("data", {}), top.at("[data]"), known)
     count = data.at("microbatches").integer(data.values.get("microbatches", 1), 1, 1 << 20, "a number from 1 on")
     axis = data.at("axis").name(data.values.get("axis", "microbatch"))
-    if axis in axes or axis in groups:
-        raise data.at("axis").wrong(shown(axis), "a name that no axis or group of the mesh has", code="axis")
+    if axis in axes or axis in groups or axis == COPY:  # groups may span the copies, and never the microbatches
+        raise data.at("axis").wrong(
+            shown(axis), f"a name that no axis or group of the mesh has, nor {COPY}", code="axis"
+        )
     layouts = {DEFAULT: Mesh({name: size for name, size in axes.items() if name != pipeline}, groups)}
     ranks = count * layouts[DEFAULT].world_size  # of the largest job of a part: that of a pass
     data.place.limits.check("ranks", ranks, data.place.text, "ranks of a stage times microbatches")

@@ -65,6 +65,7 @@ def _roles(plan: Plan) -> Iterator[Joint]:
             problem = f"two inputs of {part.name} are one tensor of its program, {name}"
             yield Joint(name, part.name, part.name, "", problem=problem, wrong=False)
         yield from _outside(part)
+        yield from _unlike(part)
         if any(relation.placements is None or relation.equal for relation in part.job.inputs.values()) or any(
             expectation.placements is None or expectation.equal for expectation in part.job.outputs.values()
         ):
@@ -86,6 +87,21 @@ def _outside(part: Part) -> Iterator[Joint]:
         if written is not None:
             problem = f"{graph.path} overwrites its input {written}"
             yield Joint(written, part.name, part.name, "", problem=problem, wrong=False)
+
+
+def _unlike(part: Part) -> Iterator[Joint]:
+    """Joints for the tensors that ranks have in different dtypes: at all others only the first rank's is looked at."""
+    graphs = {id(graph): graph for graph in part.job.implementation}.values()
+    given = [(tensor, [graph.by_name.get(one.name) for graph in graphs]) for tensor, one in part.job.inputs.items()]
+    made = [
+        (tensor, [graph.by_name.get(graph.output_nodes.get(one.name, one.name)) for graph in graphs])
+        for tensor, one in part.job.outputs.items()
+    ]
+    for tensor, nodes in (*given, *made):
+        dtypes = dict.fromkeys(node.type.dtype.label for node in nodes if node is not None and node.type is not None)
+        if len(dtypes) > 1:
+            problem = f"{tensor} of {part.name} is {' on some ranks and '.join(dtypes)} on others"
+            yield Joint(tensor, part.name, part.name, "", problem=problem, wrong=False)
 
 
 # ---------------------------------------------------------------------------------------------- the model

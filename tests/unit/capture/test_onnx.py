@@ -63,6 +63,12 @@ def test_shapes_are_followed_while_reading(tmp_path: Path) -> None:
     assert (value(tmp_path, model(nodes, [X], ["y"], given), x=x) == x.reshape(3, 2)).all()
 
 
+def test_backwards_from_in_front_of_all_is_the_first(tmp_path: Path) -> None:
+    ends = [tensor(n, np.array([k])) for n, k in (("s", -9), ("e", -9), ("a", 1), ("d", -1))]
+    found = value(tmp_path, one("Slice", *ends, inputs=("x", "s", "e", "a", "d")), x=np.arange(6.0).reshape(2, 3))
+    assert found.tolist() == [[0], [3]]
+
+
 def test_rows_of_a_recorded_table(tmp_path: Path) -> None:
     table = np.arange(6.0).reshape(3, 2)
     places = np.array([2, 0])
@@ -144,6 +150,12 @@ def test_other_files_are_not_read(tmp_path: Path, where: dict[str, str], found: 
         (one("Add", tensor("w", np.zeros(3, np.int64)), inputs=("x", "w")), "operands",
          "operands float32[2, 3], int64[3]"),
         (one("Transpose", perm=[0, 0]), "operands", None),
+        (one("GlobalMaxPool"), "operands", "an operand float32[2, 3]"),
+        (one("ReduceL2", noop_with_empty_axes=1), "operands", "no axes"),
+        (one("Slice", *(tensor(n, np.array([k])) for n, k in (("s", 1), ("e", 9), ("a", 1), ("d", -1))),
+             inputs=("x", "s", "e", "a", "d")), "operands", "the end 9 with the step -1"),
+        (model([node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], pads=[1, 1, 1, 1], auto_pad="VALID")],
+               [("x", [1, 1, 4, 4])], ["y"]), "attribute", "pads [1, 1, 1, 1] and auto_pad VALID"),
         (one("Add", inputs=("x", "z")), "data", "'z', which nothing before it makes"),
         (one("Cast", to=8), "type", "the element type 8"),
         (model([node("Gelu", ["x"], ["y"], "com.microsoft")], [X], ["y"]), "operator", "'com.microsoft.Gelu'"),

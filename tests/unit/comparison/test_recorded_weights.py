@@ -75,6 +75,35 @@ def test_an_export_that_is_another_model_is_none(tmp_path: Path, change: str) ->
     assert found.verdict is Verdict.REFUTED, found.text()
 
 
+@pytest.mark.parametrize("case", ["part of it", "all of it", "another number"])
+def test_a_parameter_of_which_a_part_is_found(tmp_path: Path, case: str) -> None:
+    """A half that is all ones is not found, and may be in the file under any name: then the other keeps its numbers."""
+    import torch
+    from torch import nn
+
+    torch.manual_seed(0)
+    fused = nn.Linear(4, 6, bias=False)
+    with torch.no_grad():
+        fused.weight[3:] = 1
+    up, down = (part.T.copy() for part in np.split(fused.weight.detach().numpy(), 2))
+    if case == "another number":
+        down[1, 2] = 2
+    nodes = [node("MatMul", ["x", "up"], ["u"]), node("MatMul", ["x", "down"], ["d"]),
+             node("Concat", ["u", "d"], ["y"], axis=1)]  # fmt: skip
+    tensors = [tensor("up", up), tensor("down", down)]
+    if case == "all of it":
+        fused.weight.data[3:] *= torch.arange(2, 14).reshape(3, 4)
+        tensors[1] = tensor("down", fused.weight.detach().numpy()[3:].T.copy())
+    path = tmp_path / "fused.onnx"
+    path.write_bytes(model(nodes, [("x", [3, 4])], ["y"], tensors))
+    found = compare(read_graph(path), fused, inputs=(torch.zeros(3, 4),))
+    count, verdict = {"part of it": (0, Verdict.UNKNOWN), "all of it": (2, Verdict.PROVED)}.get(
+        case, (0, Verdict.REFUTED)
+    )
+    assert found.verdict is verdict, found.text()  # of tables that are transposed it is not seen
+    assert found.notes[0].startswith(f"{count} of 2 recorded tensors")
+
+
 @pytest.mark.parametrize(
     ("number", "verdict"),
     [

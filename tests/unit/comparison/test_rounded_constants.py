@@ -12,6 +12,7 @@ from tantamount.comparison.rounding import bounded_constants
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import Expectation, InputRelation
+from tantamount.verdict import Verdict
 
 ROWS, HALF = 6, 4
 ROPE = """
@@ -190,3 +191,28 @@ def test_powers_by_exponentials(number: float, holds: bool) -> None:
         f"x: float32[6]\na = mul(x, {number})\nb = div(a, 4)\ny = aten.exp.default(b)\n-> y",
     )
     assert compare(job).proved is holds
+
+
+CANCELLED = """
+x: float32[6, 4]
+n = constant float32[4] [0.1, 0.2, 0.3, 0.4]
+f = add(n, 1e8)
+c = sub(f, 1e8)
+y = mul(x, c)
+-> y
+"""
+TURNED = CANCELLED.replace("f = add(n, 1e8)\nc = sub(f, 1e8)", "f = mul(n, 1e9)\nc = aten.sin.default(f)")
+
+
+@pytest.mark.parametrize("program", [CANCELLED, TURNED])
+def test_a_form_that_may_be_off_by_anything_is_no_table(program: str) -> None:
+    table = recorded(np.array([0.5, -0.25, 0.7, 0.1]))
+    for pair in ((program, table), (table, program)):
+        assert with_closed_forms(job_of(*pair))[1] == ()
+        assert compare(job_of(*pair)).verdict is Verdict.REFUTED
+
+
+@pytest.mark.parametrize(("dtype", "verdict"), [("float32", Verdict.PROVED), ("float64", Verdict.REFUTED)])
+def test_a_literal_that_is_used_in_float64_is_exact(dtype: str, verdict: Verdict) -> None:
+    program = f"x: {dtype}[6, 4]\nz = mul(x, NUMBER)\nd = sub(z, x)\ny = mul(d, 1e8)\n-> y"
+    assert compare(job_of(*(program.replace("NUMBER", n) for n in ("1.00000001", "1.0")))).verdict is verdict

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from support.plans import document, verified, write_plan
+from support.plans import PROGRAMS, document, verified, write_plan
 from tantamount.answers import refine, verify_plan
 from tantamount.effort import Effort
 from tantamount.errors import UserError
@@ -266,6 +266,30 @@ def test_two_inputs_that_a_program_takes_for_one_are_not_proved(tmp_path: Path) 
     assert any("two inputs of first are one tensor" in joint.problem for joint in report.joints)
 
 
+REDUCED = 'y = all_reduce(part, "sum", "tp")'
+OTHER_DTYPES = {
+    "y": (REDUCED, REDUCED.replace("y =", "u =") + "\ny = aten._to_copy.default(u, dtype=bfloat16)"),
+    "d_y": ("d_y: float32[4, 4]", "d_y: float64[4, 4]"),
+}
+
+
+@pytest.mark.parametrize("tensor", OTHER_DTYPES)
+def test_ranks_whose_programs_have_other_dtypes_are_not_proved(tensor: str, tmp_path: Path) -> None:
+    """Every part is right by itself; the second rank sends bfloat16 to one that waits for float32."""
+    text = PROGRAMS["layer"].replace(*OTHER_DTYPES[tensor])
+    if tensor == "d_y":
+        text = text.replace("h = mm(x, a)", "e = aten._to_copy.default(d_y, dtype=float32)\nh = mm(x, a)")
+        text = text.replace("mm(rt, d_y)", "mm(rt, e)").replace("mm(d_y, bt)", "mm(e, bt)")
+
+    def edit(table: dict[str, Any]) -> None:
+        table["part"]["layer"]["impl"] = {"tp": ["layer.json.gz", "layer.other.json.gz"]}
+
+    report = verified(write_plan(tmp_path, {}, edit, {"layer.other": text}))
+    assert report.verdict is Verdict.UNKNOWN, report.text()
+    (problem,) = (joint.problem for joint in report.joints if joint.problem)
+    assert problem.startswith(f"{tensor} of layer is float32 on some ranks and ")
+
+
 def test_what_couples_microbatches_is_not_proved(tmp_path: Path) -> None:
     """Statistics of a microbatch's own rows are not those of the batch."""
     spec = ("y = mm(data, w)", "n = aten.mean.dim(data, [0], True)\nc = sub(data, n)\ny = mm(c, w)")
@@ -291,6 +315,7 @@ BAD = {
     "mesh": (_set("mesh", "axes", "dp", value=0), "plan-field"),
     "pipeline": (_set("mesh", "pipeline", value="stages"), "plan-unknown-axis"),
     "axis": (_set("data", "axis", value="dp"), "plan-axis"),
+    "an axis that groups may span": (_set("data", "axis", value="copy"), "plan-axis"),
     "ranks": (_set("data", "microbatches", value=1 << 20), "limit-ranks"),
     "kind": (_set("part", "norm", "kind", value="twice"), "plan-field"),
     "part": (_set("model", "pieces", value=["first", "layr * 3", "last"]), "plan-unknown-part"),

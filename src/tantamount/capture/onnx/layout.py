@@ -153,7 +153,10 @@ def _slice(step: Given) -> Result:
     for start, end, given, stride in zip(starts, ends, axes, steps, strict=True):
         axis = step.axis(given, x.rank)
         size = x.shape[axis]
-        places = range(size)[slice(start, None if stride < 0 and end < -size else end, stride)]
+        if stride < 0 and end > size:  # ONNX Runtime takes the greatest number for the end that is in front
+            raise step.place.wrong(f"the end {end} with the step {stride}", f"{size} at most", code="onnx-operands")
+        begin = max(start, -size) if stride < 0 else start  # backwards, what is in front of all is the first
+        places = range(size)[slice(begin, None if stride < 0 and end < -size else end, stride)]
         if not places:
             x = step.emit("aten.slice.Tensor", x, axis, 0, 0, 1)
         elif stride > 0:

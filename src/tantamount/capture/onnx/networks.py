@@ -20,7 +20,7 @@ def _reduced(target: str, before: str = "", *more: object) -> Row:
         if step.optional(1) is not None:
             given = step.numbers(1)
         if not given and empty:
-            if before:
+            if before or more:  # which is applied all the same
                 raise step.place.wrong("no axes", "axes", code="onnx-operands")
             return [x]
         axes = [step.axis(a, x.rank) for a in given] if given else list(range(x.rank))
@@ -159,6 +159,15 @@ def _group_norm(step: Given) -> Result:
     return [step.emit("aten.group_norm.default", x, groups, step.x(1), step.x(2), epsilon, False)]
 
 
+def _pads(step: Given, spatial: int) -> list[int]:
+    """The widths of the padding at the start and at the end of every dimension."""
+    step.only("auto_pad", "NOTSET", "VALID")
+    pads = step.integers("pads") or [0] * 2 * spatial
+    if any(pads) and step.attribute("auto_pad") == "VALID":
+        raise step.place.wrong(f"pads {pads} and auto_pad VALID", "one of the two", code="onnx-attribute")
+    return pads
+
+
 def _padded(step: Given, x: Known, pads: Sequence[int], value: float) -> tuple[Known, list[int]]:
     """The operand and the same padding on both sides; what is not symmetric is padded first."""
     half = len(pads) // 2
@@ -173,14 +182,13 @@ def _conv(step: Given) -> Result:
     step.most(3)
     x, w, bias = step.x(0), step.x(1), step.optional(2)
     spatial = x.rank - 2
-    step.only("auto_pad", "NOTSET", "VALID")
     kernel = step.integers("kernel_shape")
     if kernel is not None and kernel != list(w.shape[2:]):
         raise step.place.wrong(
             f"kernel_shape {kernel}", f"that of the weight, {list(w.shape[2:])}", code="onnx-attribute"
         )
     strides, dilations = step.integers("strides") or [1] * spatial, step.integers("dilations") or [1] * spatial
-    pads, group = step.integers("pads") or [0] * 2 * spatial, step.integer("group", 1)
+    pads, group = _pads(step, spatial), step.integer("group", 1)
     x, padding = _padded(step, x, pads, 0)
     rest = (strides, padding, dilations, False, [0] * spatial, group)
     return [step.emit("aten.convolution.default", x, w, bias, *rest)]
@@ -190,11 +198,10 @@ def _pooled(name: str) -> Row:
     def function(step: Given) -> Result:
         x = step.x(0)
         spatial = x.rank - 2
-        step.only("auto_pad", "NOTSET", "VALID")
         step.only("ceil_mode", 0)
         step.only("storage_order", 0)
         size = step.integers("kernel_shape") or []
-        strides, pads = step.integers("strides") or [1] * spatial, step.integers("pads") or [0] * 2 * spatial
+        strides, pads = step.integers("strides") or [1] * spatial, _pads(step, spatial)
         dilations = step.integers("dilations") or [1] * spatial
         if spatial != 2 or pads[:2] != pads[2:] or len(size) != 2 or (name == "avg" and dilations != [1, 1]):
             raise step.place.wrong(f"{spatial} dimensions, pads {pads}", "two, padded alike", code="onnx-attribute")
@@ -209,11 +216,15 @@ def _pooled(name: str) -> Row:
 ROWS["MaxPool"], ROWS["AveragePool"] = _pooled("max"), _pooled("avg")
 
 
-@row("GlobalAveragePool")
-def _global_average(step: Given) -> Result:
-    return [step.emit("aten.mean.dim", step.x(0), list(range(2, step.x(0).rank)), True)]
+def _global(target: str) -> Row:
+    def function(step: Given) -> Result:
+        step.most(1)
+        x = step.x(0)
+        if x.rank < 3:  # without axes, ATen's take all
+            raise step.place.wrong(f"an operand {x.type}", "rows, channels and more", code="onnx-operands")
+        return [step.emit(target, x, list(range(2, x.rank)), True)]
+
+    return function
 
 
-@row("GlobalMaxPool")
-def _global_maximum(step: Given) -> Result:
-    return [step.emit("aten.amax.default", step.x(0), list(range(2, step.x(0).rank)), True)]
+ROWS["GlobalAveragePool"], ROWS["GlobalMaxPool"] = _global("aten.mean.dim"), _global("aten.amax.default")

@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Callable, Container, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 from torch import Tensor, nn
@@ -28,6 +29,8 @@ from tantamount.capture.torch.state import State
 from tantamount.errors import UserError
 
 __all__ = ["Callee", "Number", "Recorded", "Stage", "path_name", "runner", "without_history"]
+
+_DEEP = 3  # objects in objects that are looked into
 
 
 @dataclass(frozen=True)
@@ -222,17 +225,46 @@ def _check_gradients(program: Callee, whole: Sequence[Tensor], held: Sequence[Te
 
 
 def _results(returned: Any) -> list[tuple[str, Tensor]]:
-    found, _ = pytree.tree_flatten_with_path(_as_table(returned))
-    tensors = [(path, leaf) for path, leaf in found if isinstance(leaf, Tensor)]
-    return [(path_name(path) or "output", leaf) for path, leaf in tensors]
+    """The tensors that a program returned, by their names in its containers. Raises :class:`UserError` for those that
+    are in an object of another kind, where nobody would see them."""
+    found: list[tuple[str, Tensor]] = []
+    for path, leaf in pytree.tree_flatten_with_path(returned)[0]:
+        name = path_name(path)
+        if isinstance(leaf, Tensor):
+            found.append((name or "output", leaf))
+        elif (content := _content(leaf)) is not None:
+            found += [(f"{name}.{inner}" if name else inner, tensor) for inner, tensor in _results(content)]
+        elif _has_tensor(leaf, _DEEP):
+            raise UserError(
+                "capture", place=name or "output", found=f"a tensor in a result of type {type(leaf).__name__}",
+                needed="tensors in lists, tuples, tables or dataclasses",
+                hint="return the tensors themselves, or nothing of it",
+            )  # fmt: skip
+    return found
 
 
-def _as_table(returned: Any) -> Any:
-    """A dataclass that PyTorch does not know as a container, as the table of its fields."""
-    known = type(returned) in pytree.SUPPORTED_NODES
-    if known or isinstance(returned, type) or not dataclasses.is_dataclass(returned):
-        return returned
-    return {field.name: _as_table(getattr(returned, field.name)) for field in dataclasses.fields(returned)}
+def _content(leaf: object) -> Any:
+    """The content of a container that PyTorch does not know, as a list or a table; ``None`` for anything else."""
+    if isinstance(leaf, type):
+        return None
+    if dataclasses.is_dataclass(leaf):
+        return {field.name: getattr(leaf, field.name) for field in dataclasses.fields(leaf)}
+    if isinstance(leaf, Mapping):
+        return dict(leaf)
+    if isinstance(leaf, SimpleNamespace):
+        return dict(vars(leaf))
+    return list(leaf) if isinstance(leaf, (list, tuple)) else None
+
+
+def _has_tensor(leaf: object, depth: int) -> bool:
+    """True for a tensor, and for an object with one in it that no module owns, as far as objects are looked into."""
+    if isinstance(leaf, Tensor):
+        return True
+    if isinstance(leaf, (type, nn.Module)) or not depth:
+        return False
+    content = list(leaf) if isinstance(leaf, (set, frozenset)) else _content(leaf)
+    inside = getattr(leaf, "__dict__", {}) if content is None else content
+    return any(_has_tensor(part, depth - 1) for part in pytree.tree_leaves(dict(inside) if content is None else inside))
 
 
 def _gradients(program: Callee, own: Mapping[str, Tensor], filled: Sequence[Any]) -> list[tuple[str, Tensor]]:

@@ -263,6 +263,36 @@ def test_an_operator_of_a_library_is_to_be_declared() -> None:
     assert 'tt.opaque("mine.kernel.default"' in found.hint
 
 
+def test_results_in_containers_that_pytorch_does_not_know() -> None:
+    """Nothing that is returned is left out unseen."""
+    import collections
+    import types
+
+    class Pair(tuple[torch.Tensor, ...]):
+        """Which no pytree knows."""
+
+    def program(x: torch.Tensor) -> object:
+        table = types.SimpleNamespace(a=collections.UserDict(b=x * 4))
+        return x * 2, [Pair((x * 3,)), table]
+
+    graph = tt.capture(program, (torch.zeros(2),)).graph
+    assert [output.name for output in graph.outputs] == ["0", "1.0.0", "1.1.a.b"]
+
+
+@pytest.mark.parametrize("kind", ["object", "set"])
+def test_a_tensor_in_an_object_that_is_returned_is_refused(kind: str) -> None:
+    class Holder:
+        def __init__(self, x: torch.Tensor) -> None:
+            self.kept = [x]
+
+    def program(x: torch.Tensor) -> object:
+        return x * 2, {x * 3} if kind == "set" else Holder(x * 3)
+
+    with pytest.raises(UserError) as error:
+        tt.capture(program, (torch.zeros(2),))
+    assert error.value.found == f"a tensor in a result of type {'set' if kind == 'set' else 'Holder'}"
+
+
 def test_results_in_a_dataclass() -> None:
     from dataclasses import dataclass
 
