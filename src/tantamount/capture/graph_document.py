@@ -10,7 +10,10 @@ from tantamount.ir.graph import Argument, Constant, Device, Graph, Node, Ref, Se
 from tantamount.ir.types import DType, TensorType
 from tantamount.sizes.symbolic import is_size
 
-__all__ = ["graph_document", "number_as_written"]
+__all__ = ["graph_document", "number_as_written", "recorded_number"]
+
+# booleans are whole numbers to Python
+_KINDS = {bool: DType.BOOL, int: DType.INT64, float: DType.FLOAT64, complex: DType.COMPLEX128}
 
 _OPS = {"input": "placeholder", "constant": "get_attr", "call": "call_function"}
 
@@ -68,6 +71,13 @@ def _argument(value: Argument) -> Any:
     if isinstance(value, complex):
         return {"complex": number_as_written(value)}
     return number_as_written(value) if isinstance(value, float) else value
+
+
+def recorded_number(name: str, number: complex) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A node of this name that is a number as a tensor, and the constant on record that it names."""
+    kind = next(dtype for type_, dtype in _KINDS.items() if isinstance(number, type_))
+    type_: dict[str, Any] = {"shape": [], "dtype": kind.label}
+    return {"name": name, "op": "get_attr", "target": name, **type_}, {**type_, "data": [number_as_written(number)]}
 
 
 def number_as_written(value: complex) -> Any:

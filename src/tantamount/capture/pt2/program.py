@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 from tantamount.capture.fields import Fields, Place, nearest, shown
 from tantamount.capture.files import opened
 from tantamount.capture.fx_json import graph_of
-from tantamount.capture.graph_document import number_as_written
+from tantamount.capture.graph_document import number_as_written, recorded_number
 from tantamount.capture.pt2.archive import Archive, Payload
 from tantamount.capture.pt2.arguments import constant_of, tensor_name
 from tantamount.capture.pt2.body import GRAPH, Body, Written
@@ -200,6 +200,13 @@ class _Translator:
         self.written.nodes.append({"name": name, "op": "get_attr", "target": spec.target, **shape})
         return name
 
+    def _number(self, number: complex, result: str) -> str:
+        """A number that is a result, as a tensor of one."""
+        name = self.written.fresh(f"number {result}")
+        node, self.recorded[name] = recorded_number(name, number)
+        self.written.nodes.append(node)
+        return name
+
     # -- outputs
     def _outputs(self, body: Body, module: Fields) -> list[dict[str, str]]:
         """The tensors that the program returns, by names in its containers, and those that it leaves in inputs."""
@@ -232,8 +239,8 @@ class _Translator:
                 raise place.wrong(f"{shown(kind)} as {spec.kind}", "a tensor", code="pt2-data")
             elif kind.startswith("as_sym"):
                 raise place.wrong("a number that the program computes", "tensors and constants", code="pt2-symbolic")
-            else:
-                constant_of(value, place)
+            elif isinstance(number := constant_of(value, place), (bool, int, float, complex)):  # as much a result
+                found.append({"name": name, "node": self._number(number, name)})
         if self.written.overwrites():  # what an input holds at the end is found where memory is followed
             known = {entry["name"] for entry in found}
             for node in self.written.nodes:

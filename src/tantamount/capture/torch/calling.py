@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _pytree as pytree
@@ -224,23 +225,42 @@ def _check_gradients(program: Callee, whole: Sequence[Tensor], held: Sequence[Te
             )  # fmt: skip
 
 
-def _results(returned: Any) -> list[tuple[str, Tensor]]:
-    """The tensors that a program returned, by their names in its containers. Raises :class:`UserError` for those that
-    are in an object of another kind, where nobody would see them."""
+def _results(returned: Any, numbers: bool = True) -> list[tuple[str, Tensor]]:
+    """The tensors that a program returned, by their names in its containers, and its numbers, if they are asked for, as
+    tensors. Of other objects, such as a cache, the tensors in their attributes. Raises :class:`UserError` for tensors
+    in sets, which have no order."""
     found: list[tuple[str, Tensor]] = []
     for path, leaf in pytree.tree_flatten_with_path(returned)[0]:
         name = path_name(path)
+        inside, counted = _content(leaf), numbers
         if isinstance(leaf, Tensor):
             found.append((name or "output", leaf))
-        elif (content := _content(leaf)) is not None:
-            found += [(f"{name}.{inner}" if name else inner, tensor) for inner, tensor in _results(content)]
-        elif _has_tensor(leaf, _DEEP):
-            raise UserError(
-                "capture", place=name or "output", found=f"a tensor in a result of type {type(leaf).__name__}",
-                needed="tensors in lists, tuples, tables or dataclasses",
-                hint="return the tensors themselves, or nothing of it",
-            )  # fmt: skip
+        elif isinstance(leaf, (bool, int, float, complex)):
+            if numbers:
+                found.append((name or "output", _as_tensor(leaf, name)))
+        elif inside is None and _has_tensor(leaf, _DEEP):
+            if isinstance(leaf, (set, frozenset)):
+                raise UserError(
+                    "capture", place=name or "output", found=f"a tensor in a result of type {type(leaf).__name__}",
+                    needed="tensors in lists, tuples, tables or objects",
+                    hint="return the tensors themselves, or nothing of it",
+                )  # fmt: skip
+            inside, counted = dict(vars(leaf)), False  # whose numbers are its own affair
+        if inside is not None:
+            found += [(f"{name}.{part}" if name else part, tensor) for part, tensor in _results(inside, counted)]
     return found
+
+
+def _as_tensor(number: complex, name: str) -> Tensor:
+    """A number that a program returns: as much a result as a tensor is."""
+    wide = {float: torch.float64, complex: torch.complex128}.get(type(number))
+    try:
+        return torch.tensor(number, dtype=wide)
+    except (RuntimeError, OverflowError, ValueError) as problem:
+        raise UserError(
+            "capture", place=name or "output", found=f"a whole number of {int(number.real).bit_length()} bits",
+            needed="numbers of 64 bits", hint="return nothing of it",
+        ) from problem  # fmt: skip
 
 
 def _content(leaf: object) -> Any:

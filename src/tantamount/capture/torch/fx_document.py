@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, fx
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
+from tantamount.capture.graph_document import recorded_number
 from tantamount.capture.size_symbols import encode_domain
 from tantamount.capture.torch.dynamic import Sizes
 from tantamount.capture.written_numbers import as_written
@@ -67,6 +68,11 @@ class _Writer:
         for name, result in zip(outputs, results, strict=True):
             if isinstance(result, fx.Node):
                 found.append({"name": name, "node": self.names[result]})
+            elif isinstance(result, (bool, int, float, complex)):  # of exported programs: as much a result
+                own = f"number {name}"
+                node, self.constants[own] = recorded_number(own, result)
+                nodes.append(node)
+                found.append({"name": name, "node": own})
         document: dict[str, Any] = {
             "format": "fx-nodes/1",
             "rank": rank,

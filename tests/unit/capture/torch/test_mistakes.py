@@ -279,18 +279,33 @@ def test_results_in_containers_that_pytorch_does_not_know() -> None:
     assert [output.name for output in graph.outputs] == ["0", "1.0.0", "1.1.a.b"]
 
 
-@pytest.mark.parametrize("kind", ["object", "set"])
-def test_a_tensor_in_an_object_that_is_returned_is_refused(kind: str) -> None:
-    class Holder:
-        def __init__(self, x: torch.Tensor) -> None:
-            self.kept = [x]
+class Holder:
+    """A cache, say, that knows how often it was used."""
 
-    def program(x: torch.Tensor) -> object:
-        return x * 2, {x * 3} if kind == "set" else Holder(x * 3)
+    def __init__(self, x: torch.Tensor) -> None:
+        self.kept, self.used = [x], 3
 
+
+def test_what_an_object_holds_that_is_returned_is_a_result() -> None:
+    first, other = (tt.capture(lambda x, k=k: (x * 2, Holder(x * k)), (torch.zeros(2),)) for k in (3, 4))
+    assert [output.name for output in first.graph.outputs] == ["0", "1.kept.0"]
+    assert tt.compare(first, other, accept=["relation-guessed"]).verdict is tt.Verdict.REFUTED
+
+
+def test_a_tensor_in_a_set_that_is_returned_is_refused() -> None:
     with pytest.raises(UserError) as error:
-        tt.capture(program, (torch.zeros(2),))
-    assert error.value.found == f"a tensor in a result of type {'set' if kind == 'set' else 'Holder'}"
+        tt.capture(lambda x: (x * 2, {x * 3}), (torch.zeros(2),))
+    assert error.value.found == "a tensor in a result of type set"
+
+
+@pytest.mark.parametrize(("number", "other"), [(3, 4), (True, False), (1.5, 1.25), (1j, 2j)])
+def test_numbers_that_are_returned_are_results(number: complex, other: complex) -> None:
+    first, same, differs = (tt.capture(lambda x, k=k: {"y": x, "n": k}, (X,)) for k in (number, number, other))
+    assert {output.name for output in first.graph.outputs} == {"y", "n"}
+    assert tt.compare(first, same, accept=["relation-guessed"]).proved
+    assert tt.compare(first, differs, accept=["relation-guessed"]).verdict is tt.Verdict.REFUTED
+    with pytest.raises(UserError, match="71 bits"):
+        tt.capture(lambda x: (x, 2**70), (X,))
 
 
 def test_results_in_a_dataclass() -> None:

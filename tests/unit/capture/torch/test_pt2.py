@@ -90,7 +90,7 @@ def test_an_archive_is_the_program_that_pytorch_captures_and_computes(
     captured = tt.capture(program)
     assert [(n.name, n.type) for n in graph.inputs] == [(n.name, n.type) for n in captured.graph.inputs]
     assert {o.name for o in graph.outputs} == {o.name for o in captured.graph.outputs} == {
-        "logits", "top.0", "top.1", "new count", "new shift",
+        "logits", "n", "top.0", "top.1", "new count", "new shift",
     }  # fmt: skip
     report = tt.compare(captured, graph, relations={node.name: f'rank(0, "{node.name}")' for node in graph.inputs})
     assert report.verdict is tt.Verdict.PROVED, str(report)
@@ -107,6 +107,7 @@ def test_an_archive_is_the_program_that_pytorch_captures_and_computes(
     model.ramp = was.double()
     wanted = model(*args, shift=kwargs["shift"].double())
     assert np.allclose(found["logits"], wanted["logits"].detach())
+    assert found["n"] == wanted["n"]
     assert np.allclose(found["top.0"], wanted["top"][0].detach())
     assert (found["top.1"] == wanted["top"][1].numpy()).all()
     assert np.allclose(found["new count"], model.count)
