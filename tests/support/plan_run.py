@@ -18,7 +18,7 @@ from tantamount.ir.relation import Replicate
 from tantamount.ir.relation_types import box_at
 from tantamount.plan.actions import Action, Kind
 from tantamount.plan.exchange import neighbours
-from tantamount.plan.flow import flow_of
+from tantamount.plan.flow import At, flow_of
 from tantamount.plan.parts import COPY, WORLD, Part, Piece, Plan, Runs, is_sum
 from tantamount.semantics.interpret import interpret, interpret_ranks
 
@@ -143,11 +143,24 @@ class _Run:
         self._begin()
         flow = flow_of(plan.schedule)
         assert not flow.cycle
+        meeting = {at for one in flow.meetings for at in one.at}
+        receives = (Kind.RECEIVE_FORWARD, Kind.RECEIVE_BACKWARD)
         for step in flow.order:
-            events = [(d, action) for d, k in flow.steps[step] for action in plan.schedule.devices[d][k]]
-            self._step(events)
+            at = flow.steps[step]
+            if at is not None:  # what is received, or reduced with others, is there when that is over
+                later = (*receives, Kind.REDUCE) if at in meeting else receives
+                self._step([one for one in self._of(at) if one[1].kind not in later])
+            elif not flow.ends[step]:
+                over = flow.steps[step - 1]
+                assert over is not None
+                self._step([one for one in self._of(over) if one[1].kind in receives])
+            elif set(flow.ends[step]) <= meeting:
+                self._step([one for at in flow.ends[step] for one in self._of(at) if one[1].kind is Kind.REDUCE])
         for name in plan.update:
             self._finish(plan.parts[name])
+
+    def _of(self, at: At) -> list[tuple[int, Action]]:
+        return [(at[0], action) for action in self.plan.schedule.devices[at[0]][at[1]]]
 
     def ranks(self, part: Part) -> int:
         """The ranks of a stage that runs a part."""
@@ -181,7 +194,7 @@ class _Run:
     # ------------------------------------------------------------------------------------------ the schedule
     def _step(self, events: Sequence[tuple[int, Action]]) -> None:
         reduced: set[Piece] = set()
-        for device, action in sorted(events, key=lambda x: x[1].kind in (Kind.RECEIVE_FORWARD, Kind.RECEIVE_BACKWARD)):
+        for device, action in events:
             stage, microbatch = action.stage, action.microbatch
             pieces = self.plan.stages[stage]
             before, after = self.around.get((stage, microbatch), (None, None))

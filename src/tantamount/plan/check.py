@@ -143,14 +143,14 @@ def _meetings(schedule: Schedule, flow: Flow) -> Iterator[Problem]:
 
 
 def _deadlock(schedule: Schedule, flow: Flow) -> Iterator[Problem]:
-    """The steps of a cycle, if there is one."""
+    """The messages of a cycle, if there is one."""
     if not flow.cycle:
         return
     shown: list[str] = []
     for step in reversed(flow.cycle):
-        events = [(device, schedule.devices[device][k]) for device, k in flow.steps[step]]
+        events = [(device, schedule.devices[device][k]) for device, k in flow.ends[step]]
         shown.append(" and ".join(f"{' '.join(map(str, event))} on device {device}" for device, event in events))
-    device, k = flow.steps[flow.cycle[-1]][0]
+    device, k = flow.ends[flow.cycle[-1]][0]
     text = f"devices wait for each other: {'; then '.join(shown)}; then the first again"
     yield Problem(ProblemKind.DEADLOCK, device, schedule.devices[device][k][0], text)
 

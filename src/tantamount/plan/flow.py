@@ -1,10 +1,12 @@
 """The order of a schedule's events: program order on every device, and messages between devices.
 
 Messages have no names: a send is met by the first receive of its target from its source that no earlier send has met
-(NCCL's rule for one communicator). A message that has to be posted at both ends before it is over makes one step of
-both events, and of everything in their batches; so a deadlock is a cycle of steps. Reductions of stages whose
-parameters are copies of one another are collectives: on every device that has a copy, the first that concerns the same
-devices is met by the first of the others.
+(NCCL's rule for one communicator). Reductions of stages whose parameters are copies of one another are collectives: on
+every device that has a copy, the first that concerns the same devices is met by the first of the others.
+
+An event is posted when the one before it on its device is over, and over when all its messages are; a message is over
+when both ends have posted it, whatever else is in their batches, which are posted as a whole. A deadlock is a cycle of
+these.
 """
 
 from __future__ import annotations
@@ -48,12 +50,13 @@ class Meeting:
 
 @dataclass(frozen=True)
 class Flow:
-    """``steps[k]`` are the events of step ``k``; ``order`` is every step after those it waits for, or those that could
-    be ordered if ``cycle`` (steps that wait for each other, each for the next one) is not empty. ``before[k]`` are the
-    steps that step ``k`` waits for."""
+    """What waits for what. ``steps[k]``: the event that is posted in step ``k``; ``None`` where an event is over (the
+    step after that in which it is posted), or a message or a collective: ``ends[k]`` are the events that have it. In
+    ``order`` every step comes after those it waits for; or it has those that could be ordered, if ``cycle`` (messages
+    that wait for each other, each for the next one) is not empty."""
 
-    steps: tuple[tuple[At, ...], ...]
-    before: tuple[tuple[int, ...], ...]
+    steps: tuple[At | None, ...]
+    ends: tuple[tuple[At, ...], ...]
     order: tuple[int, ...]
     cycle: tuple[int, ...]
     messages: tuple[Matched, ...]
@@ -66,42 +69,32 @@ def flow_of(schedule: Schedule) -> Flow:
     messages, nowhere = _match(schedule)
     meetings = _meetings(schedule)
     events = [(device, k) for device, program in enumerate(schedule.devices) for k in range(len(program))]
-    parent: dict[At, At] = {at: at for at in events}
-
-    def root(at: At) -> At:
-        while parent[at] != at:
-            parent[at] = parent[parent[at]]
-            at = parent[at]
-        return at
-
-    if schedule.rendezvous:
-        for message in messages:
-            if message.sent is not None and message.received is not None:
-                parent[root(message.sent[1])] = root(message.received[1])
-    for meeting in meetings:
-        for at in meeting.at[1:]:
-            parent[root(meeting.at[0])] = root(at)
-    number: dict[At, int] = {}
-    steps: list[list[At]] = []
-    for at in events:
-        top = root(at)
-        if top not in number:
-            number[top] = len(steps)
-            steps.append([])
-        steps[number[top]].append(at)
-    of = {at: number[root(at)] for at in events}
+    posted = {at: 2 * number for number, at in enumerate(events)}  # it is over in the step after that
+    steps: list[At | None] = [step for at in events for step in (at, None)]
+    ends: list[tuple[At, ...]] = [()] * len(steps)
     before: list[set[int]] = [set() for _ in steps]
-    for device, k in events:
+    for (device, k), step in posted.items():
+        before[step + 1].add(step)
         if k:
-            before[of[device, k]].add(of[device, k - 1])
-    if not schedule.rendezvous:
-        for message in messages:
-            if message.sent is not None and message.received is not None:
-                before[of[message.received[1]]].add(of[message.sent[1]])
+            before[step].add(posted[device, k - 1] + 1)
+
+    def joined(at: tuple[At, ...], waited: tuple[At, ...], waits: tuple[At, ...]) -> None:
+        """A step of these events: it comes after some are posted, and before some are over."""
+        for one in waits:
+            before[posted[one] + 1].add(len(steps))
+        steps.append(None)
+        ends.append(at)
+        before.append({posted[one] for one in waited})
+
+    for message in messages:
+        if message.sent is not None and message.received is not None:
+            at = (message.sent[1], message.received[1])
+            joined(at, *((at, at) if schedule.rendezvous else (at[:1], at[1:])))
+    for meeting in meetings:
+        joined(meeting.at, meeting.at, meeting.at)
     order, cycle = _ordered(before)
-    return Flow(
-        tuple(map(tuple, steps)), tuple(tuple(sorted(b)) for b in before), order, cycle, messages, meetings, nowhere
-    )
+    cycle = tuple(step for step in cycle if ends[step])
+    return Flow(tuple(steps), tuple(ends), order, cycle, messages, meetings, nowhere)
 
 
 def _meetings(schedule: Schedule) -> tuple[Meeting, ...]:

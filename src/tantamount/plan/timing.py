@@ -51,14 +51,13 @@ def timing_of(schedule: Schedule, flow: Flow, seconds: Mapping[Kind, float] = UN
     ends: dict[Action, float] = {}
     free = [0.0] * len(schedule.devices)
     lines: list[list[Slot]] = [[] for _ in schedule.devices]
-    for step in flow.order:
-        for device, k in flow.steps[step]:
-            for action in schedule.devices[device][k]:
-                if action.kind in COMPUTE:
-                    made = (ends.get(need, 0.0) for need in _uses(action, around))
-                    start = max([free[device], *made])
-                    ends[action] = free[device] = start + seconds[action.kind]
-                    lines[device].append(Slot(action, start, free[device]))
+    for device, k in (at for step in flow.order if (at := flow.steps[step]) is not None):
+        for action in schedule.devices[device][k]:
+            if action.kind in COMPUTE:
+                made = (ends.get(need, 0.0) for need in _uses(action, around))
+                start = max([free[device], *made])
+                ends[action] = free[device] = start + seconds[action.kind]
+                lines[device].append(Slot(action, start, free[device]))
     total = max(free, default=0.0)
     busy = sum(slot.stop - slot.start for line in lines for slot in line)
     whole = total * len(lines)

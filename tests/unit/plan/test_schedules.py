@@ -138,6 +138,15 @@ def test_sends_that_do_not_wait_have_fewer_deadlocks() -> None:
     assert check_schedule(text_schedule(*crossed, rendezvous=False)) == ()
 
 
+def test_what_a_batch_waits_for_does_not_wait_for_all_of_it() -> None:
+    """One device sends and receives in one batch, the other one after the other: messages are over one by one."""
+    first = "0F0 0SEND_F0 0RECV_B0 0B0 0F1 0SEND_F1 0RECV_B1 0B1"
+    for batch in ("{1SEND_B0 1RECV_F1}", "{1RECV_F1 1SEND_B0}"):
+        assert check_schedule(text_schedule(first, f"1RECV_F0 1F0 1B0 {batch} 1F1 1B1 1SEND_B1")) == ()
+    late = "1RECV_F0 1F0 1RECV_F1 1B0 1SEND_B0 1F1 1B1 1SEND_B1"
+    assert [problem.kind for problem in check_schedule(text_schedule(first, late))] == [ProblemKind.DEADLOCK]
+
+
 def changed(schedule: Schedule, rng: random.Random) -> Schedule:
     """The schedule with one event left out, doubled, moved or about another microbatch."""
     devices = [list(program) for program in schedule.devices]
