@@ -12,8 +12,7 @@ from tantamount.sizes.symbolic import is_size
 
 __all__ = ["graph_document", "number_as_written", "recorded_number"]
 
-# booleans are whole numbers to Python
-_KINDS = {bool: DType.BOOL, int: DType.INT64, float: DType.FLOAT64, complex: DType.COMPLEX128}
+_KINDS: dict[type, DType] = {bool: DType.BOOL, int: DType.INT64, float: DType.FLOAT64, complex: DType.COMPLEX128}
 
 _OPS = {"input": "placeholder", "constant": "get_attr", "call": "call_function"}
 
@@ -75,7 +74,7 @@ def _argument(value: Argument) -> Any:
 
 def recorded_number(name: str, number: complex) -> tuple[dict[str, Any], dict[str, Any]]:
     """A node of this name that is a number as a tensor, and the constant on record that it names."""
-    kind = next(dtype for type_, dtype in _KINDS.items() if isinstance(number, type_))
+    kind = _KINDS[type(number)]
     type_: dict[str, Any] = {"shape": [], "dtype": kind.label}
     return {"name": name, "op": "get_attr", "target": name, **type_}, {**type_, "data": [number_as_written(number)]}
 
