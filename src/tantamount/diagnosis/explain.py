@@ -252,7 +252,10 @@ class _Walk:
         return f"the {atom.op}" if atom.op != "polynomial" else "a sum"
 
     def _operand(self, f: Factor, g: Factor, x: Polynomial, y: Polynomial, inside: int | None, term: Term) -> Finding:
-        text = f"{self._name(g)} stands where {self._name(f)} is wanted"
+        wanted, given = self._name(f), self._name(g)
+        if wanted == given:  # of two tensors of one name, nobody would know which is which
+            wanted, given = f"the specification's {wanted}", f"the implementation's {given}"
+        text = f"{given} stands where {wanted} is wanted"
         return self.found("operand", text, x, y, inside, term)
 
     def atoms(self, f: Factor, g: Factor, depth: int) -> Finding | None:

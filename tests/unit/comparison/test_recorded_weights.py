@@ -75,6 +75,43 @@ def test_an_export_that_is_another_model_is_none(tmp_path: Path, change: str) ->
     assert found.verdict is Verdict.REFUTED, found.text()
 
 
+def test_other_weights_are_what_is_said_first(tmp_path: Path) -> None:
+    """A number, a bias, and a model that was never filled: the headline names them, and if anything else differs."""
+    import torch
+
+    x = (torch.zeros(3, 4),)
+    found = compare(network(), read_graph(file(tmp_path, "one number")), inputs=x)
+    assert found.mismatch is not None
+    assert found.mismatch.headline == (
+        "other weights: up (1.weight), recorded in the second program, have other numbers than the first program's "
+        "parameters (by up to 0.5); with equal numbers both compute the same (PROVED)"
+    )
+    assert "fill the model" in found.mismatch.hint
+    other = network()
+    torch.nn.init.uniform_(other[1].weight)
+    torch.nn.init.uniform_(other[3].weight)
+    found = compare(read_graph(file(tmp_path, "epsilon")), other, inputs=x)
+    assert found.verdict is Verdict.REFUTED
+    assert found.mismatch is not None
+    said, _, rest = found.mismatch.headline.partition("; with equal numbers they differ, too: ")
+    assert said.startswith("other weights: up (")
+    assert "down (" in said
+    assert " is not the first program's n" in rest  # the norm
+    found = compare(read_graph(file(tmp_path, "swapped")), network(), inputs=x)
+    assert found.mismatch is not None
+    assert not found.mismatch.headline.startswith("other weights")  # they are at another place
+
+
+def test_no_sentence_has_one_name_for_two_tensors() -> None:
+    """Inputs that are called the same on both sides and are not the same: whose each is, is said."""
+    graph = graph_of("x: float32[2, 2]\nw: float32[2, 2]\ny = mm(x, w)\n-> y")
+    found = compare_pair(pair_of(graph, graph, inputs={"x": {"relation": 'rank(0, "x")'}}, guess=False), Comparing())
+    assert found.verdict is Verdict.REFUTED
+    assert found.mismatch is not None
+    said = f"{found.mismatch.headline}\n{found.mismatch.difference}"
+    assert "the second program's w stands where the first program's w is wanted" in said
+
+
 @pytest.mark.parametrize(
     ("number", "verdict"),
     [

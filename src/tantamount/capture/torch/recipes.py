@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from tantamount.capture.torch.problems import said
+from tantamount.capture.torch.problems import in_one_line, line_of, said
 from tantamount.errors import TantamountError, UserError
 
 __all__ = ["RECIPES", "Built", "built", "settings_of"]
@@ -70,18 +70,14 @@ def built(name: str) -> Built:
         raise _not_imported(name, recipe, problem) from problem
     except (Exception, SystemExit) as problem:
         raise UserError(
-            "compare-recipe", place=name, found=_whole(problem), needed="a model that can be built",
+            "compare-recipe", place=f"{name}{line_of(problem)}", found=in_one_line(problem),
+            needed="a model that can be built",
             hint=f"{recipe}:WHAT,key=value: keys are those of its configuration" if recipe in RECIPES
             else f"MODULE:FUNCTION takes {_OWN}",
         ) from problem  # fmt: skip
     if isinstance(found.model, nn.Module):
         found.model.eval()
     return found
-
-
-def _whole(problem: BaseException) -> str:
-    """A message with all its lines, as one: libraries that check settings say on the second what is wrong."""
-    return f"{type(problem).__name__}: {' '.join(str(problem).split())[:300]}"
 
 
 def _not_imported(name: str, recipe: str, problem: ImportError) -> UserError:
