@@ -146,6 +146,7 @@ ALLOWED: dict[str, str] = {
     "comparison/job.py: _SHOWN": TEXT,
     "comparison/mask_literals.py: _ELEMENTS": LARGE,
     "comparison/recorded_weights.py: _FEW": MEANING,
+    "comparison/recorded_weights.py: _NAMED": TEXT,
     "comparison/rounded_constants.py: _ALL_DIGITS": MEANING,
     "comparison/rounded_constants.py: _DIGITS": MEANING,
     "comparison/rounded_constants.py: _LARGEST_ROOT": MEANING,

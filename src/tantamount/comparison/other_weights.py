@@ -16,7 +16,7 @@ _HINT = "fill the model from what the file was exported of, or export the model 
 
 @dataclass(frozen=True)
 class _Answered:
-    """What is known of both programs where their weights are equal: a sentence, and if they are all that differs."""
+    """An answer on both programs where their weights are equal: a sentence, and if weights are all that differs."""
 
     text: str
     alone: bool
