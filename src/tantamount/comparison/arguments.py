@@ -71,7 +71,7 @@ def _pair_to_compare(
         if inputs is not None and all(models):
             programs = [capture_of(model, one) for model, one in zip(programs, each_inputs(inputs), strict=True)]
         try:
-            return _pair_to_compare(*programs, inputs, None, checkpoint, given.inputs, wanted)
+            return _pair_to_compare(programs[0], programs[1], inputs, None, checkpoint, given.inputs, wanted)
         except UserError as problem:
             raise problem.within(given.path) from problem
     if loaders is not None:

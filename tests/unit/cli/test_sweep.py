@@ -113,7 +113,7 @@ def test_a_folder_is_of_one_question(tmp_path: Path) -> None:
         opened(tmp_path / "out", request, {"effort": "low"}, ())
     assert caught.value.needed == 'what is asked now: "low"'
     (tmp_path / "operators.py").write_text("")
-    with pytest.raises(UserError, match="operators.py null"):
+    with pytest.raises(UserError, match=r"operators\.py null"):
         opened(tmp_path / "out", request, {"effort": "normal"}, (tmp_path / "operators.py",))
     sweep = Sweep({"strict": False}, folder=folder)
     assert run_sweep([(label, request)], sweep, 1, None, Results({}, github=False)) == 0

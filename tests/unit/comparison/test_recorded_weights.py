@@ -88,8 +88,8 @@ def test_other_weights_are_what_is_said_first(tmp_path: Path) -> None:
     )
     assert "fill the model" in found.mismatch.hint
     other = network()
-    torch.nn.init.uniform_(other[1].weight)
-    torch.nn.init.uniform_(other[3].weight)
+    for name in ("1.weight", "3.weight"):
+        torch.nn.init.uniform_(other.get_parameter(name))
     found = compare(read_graph(file(tmp_path, "epsilon")), other, inputs=x)
     assert found.verdict is Verdict.REFUTED
     assert found.mismatch is not None
