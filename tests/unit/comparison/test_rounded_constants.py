@@ -126,7 +126,9 @@ def test_a_table_of_slopes_with_the_scale_in_it(scaled: str, factor: float, take
 @pytest.mark.parametrize("base", [0.7071067811865476, 3.3, 1e-3])
 def test_bounds_hold_for_powers(base: float) -> None:
     """Of a base that float32 rounds, and exponents that are tensors."""
-    found = bounded_constants(typed_graph(SLOPES.replace("0.7071067811865476", repr(base)).replace("SCALED", "mul(a, 2)")))
+    found = bounded_constants(
+        typed_graph(SLOPES.replace("0.7071067811865476", repr(base)).replace("SCALED", "mul(a, 2)"))
+    )
     exact = np.array([base**k for k in range(1, 5)])
     single = (np.float32(base) ** np.arange(1, 5, dtype=np.float32)).astype(np.float64)
     assert np.allclose(found["s"].value, exact, rtol=1e-12)
