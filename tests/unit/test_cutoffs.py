@@ -163,6 +163,7 @@ ALLOWED: dict[str, str] = {
     "ir/tokens.py: _LONGEST_NUMBER": REFUSED,
     "ops/complex_numbers.py: _LARGEST_POWER": REFUSED,
     "ops/definitions/in_place.py: _MOST": REFUSED,
+    "ops/definitions/vllm_quantised.py: _CODES": MEANING,
     "ops/definitions/orders.py: _MOST_FACTORS": REFUSED,
     "ops/derive.py: _MAX_ACCEPTED": FACTS,
     "ops/derive.py: _MAX_CALLS": FACTS,

@@ -69,8 +69,9 @@ def built(name: str) -> Built:
     except ImportError as problem:
         raise _not_imported(name, recipe, problem) from problem
     except (Exception, SystemExit) as problem:
+        own = recipe not in RECIPES or recipe == "jax"  # else the line is one of a library
         raise UserError(
-            "compare-recipe", place=f"{name}{line_of(problem)}", found=in_one_line(problem),
+            "compare-recipe", place=f"{name}{line_of(problem) if own else ''}", found=in_one_line(problem),
             needed="a model that can be built",
             hint=f"{recipe}:WHAT,key=value: keys are those of its configuration" if recipe in RECIPES
             else f"MODULE:FUNCTION takes {_OWN}",
@@ -271,12 +272,13 @@ def _megatron(text: str) -> Built:
 def _vllm(text: str) -> Built:
     """``vllm:DIR``, ``vllm:config.json`` or ``vllm:MODEL_TYPE``: vLLM's model of a configuration of transformers,
     filled by vLLM's own loader; keys are the configuration's (``experts``, which says how transformers computes them,
-    says nothing here). Needs vLLM's CPU build."""
+    says nothing here), and ``kv_cache_dtype``: of its cache. Needs vLLM's CPU build."""
     import_module("vllm")
     module: Any = import_module("tantamount.capture.torch.vllm_models")
     what, values = _split(text)
-    tokens, _ = _tokens(values), values.pop("experts", None)
-    return Built(module.VllmModel(_config(what, values)), (tokens,), module.VllmModel.load)
+    tokens, cache = _tokens(values), values.pop("kv_cache_dtype", "auto")
+    values.pop("experts", None)
+    return Built(module.VllmModel(_config(what, values), cache), (tokens,), module.VllmModel.load)
 
 
 def _jax(text: str) -> Built:
