@@ -175,6 +175,38 @@ def test_the_types_of_weights_of_four_bits() -> None:
             call("_C.cpu_gemm_wna16.default", narrow=narrow, **given)
 
 
+OPERANDS = "x: float16[2, 32]\nq: int32[2, 64]\ns: float16[1, 32]\nz: int32[1, 4]\n"
+KERNEL = f"""{OPERANDS}room = aten.empty.memory_format([2, 32], dtype=float16)
+o = higher_order.auto_functionalized('_C.cpu_gemm_wna16.default', input=x, q_weight=q, output=room, scales=s, zeros=z, \
+bias=None, pack_factor=8, isa_hint='vec')
+y = getitem(o, 1)
+-> y"""
+WRITTEN_OUT = f"""{OPERANDS}p = aten.arange.start_step(0, 32, 4, dtype=int32)
+u = unsqueeze(q, 2)
+h = aten.bitwise_right_shift.Tensor(u, p)
+c = aten.bitwise_and.Scalar(h, 15)
+r = aten.reshape.default(c, [2, 32, 16])
+t = permute(r, [1, 0, 2])
+w = aten.reshape.default(t, [32, 32])
+v = unsqueeze(z, 2)
+g = aten.bitwise_right_shift.Tensor(v, p)
+k = aten.bitwise_and.Scalar(g, 15)
+n = aten.reshape.default(k, [1, 32])
+d = sub(w, n)
+f = aten._to_copy.default(d, dtype=float16)
+m = mul(f, s)
+y = mm(x, m)
+-> y"""
+
+
+@pytest.mark.parametrize(("old", "new"), [("", ""), ("(h, 15)", "(h, 7)"), ("[1, 0, 2]", "[0, 1, 2]")])
+def test_weights_of_four_bits_that_pytorch_unpacks(old: str, new: str) -> None:
+    """All codes at once, by shifts that are a tensor: the kernel, and not the kernel with another mask or order."""
+    relations = {name: f'rank(0, "{name}")' for name in "xqsz"}
+    found = compare(graph_of(WRITTEN_OUT.replace(old, new)), graph_of(KERNEL), relations=relations)
+    assert found.verdict.value == ("REFUTED" if old else "PROVED")
+
+
 # ---------------------------------------------------------------------------------------------- pointers
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_has_its_weight_behind_a_pointer_is_refused_and_cannot_be_declared(name: str) -> None:

@@ -105,25 +105,26 @@ def _others(
         if not _is_weight(constant):
             continue
         value = _numbers(constant)
+        named = [whole for whole in free if (whole.name, whole.shape) == (node.name, value.shape)]
         near = [
-            (whole.name != node.name, float(np.abs(way - value).max()), whole, index)
-            for whole in free
+            (float(np.abs(way - value).max()), whole, index)
+            for whole in named or [whole for whole in free if value.shape in (whole.shape, whole.shape[::-1])]
             for way, index in _ways(held[whole.name], whole)
             if way.shape == value.shape
         ]
         if near:
-            _, distance, whole, index = min(near, key=lambda one: one[:2])
+            distance, whole, index = min(near, key=lambda one: one[0])
             expression = expression_of(index, wholes)
             free.remove(whole)
             if distance and expression is not None:
                 beside[node.name] = (whole, Source(expression, sources=index), distance)
     if not beside:
         return None
-    named = [name if whole.name == name else f"{name} ({whole.name})" for name, (whole, _, _) in beside.items()]
-    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+    called = [name if whole.name == name else f"{name} ({whole.name})" for name, (whole, _, _) in beside.items()]
+    more = f" and {len(called) - _NAMED} more" if len(called) > _NAMED else ""
     furthest = max(distance for _, _, distance in beside.values())
     text = (
-        f"other weights: {', '.join(named[:_NAMED])}{more}, recorded in the {which} program, have other numbers than "
+        f"other weights: {', '.join(called[:_NAMED])}{more}, recorded in the {which} program, have other numbers than "
         f"the {whose} program's parameters (by up to {furthest:.2g})"
     )
     return OtherWeights(text, lambda: pair({**sources, **{name: source for name, (_, source, _) in beside.items()}}))
