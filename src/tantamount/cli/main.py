@@ -297,7 +297,7 @@ def compare(
     options |= {"timeout": timeout, "memory": memory, "rules": rules, "accept_tested": accept_tested}
     for option, given in (saved if sweep else {"--out": out, "--workers": workers, "--ray": ray}).items():
         if given is not None:
-            needed = "one comparison" if sweep else "--sweep: one comparison takes one process"
+            needed = "one comparison" if sweep else "--sweep beside it: it is about several comparisons"
             raise UserError("command-line", place=option, found=str(given), needed=needed)
     if sweep:
         from tantamount.cli.sweep_folder import opened

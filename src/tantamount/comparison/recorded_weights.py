@@ -97,6 +97,7 @@ def _others(
     """The recorded tensors whose numbers are those of no parameter, each beside one of its shape that no other has: of
     its name, else the nearest in numbers. ``None`` if there are none."""
     used = {name for source in sources.values() for name in _names(source)}
+    odd = _other_sizes(graph, held, which, whose)
     free = [whole for whole in wholes if whole.name not in used]
     beside: dict[str, tuple[Whole, Source, float]] = {}
     recorded = [n for n in graph.nodes if n.op == "constant" and n.name not in sources]
@@ -119,7 +120,7 @@ def _others(
             if distance and expression is not None:
                 beside[node.name] = (whole, Source(expression, sources=index), distance)
     if not beside:
-        return None
+        return OtherWeights(odd, lambda: pair(sources)) if odd else None
     called = [name if whole.name == name else f"{name} ({whole.name})" for name, (whole, _, _) in beside.items()]
     more = f" and {len(called) - _NAMED} more" if len(called) > _NAMED else ""
     furthest = max(distance for _, _, distance in beside.values())
@@ -127,7 +128,21 @@ def _others(
         f"other weights: {', '.join(called[:_NAMED])}{more}, recorded in the {which} program, have other numbers than "
         f"the {whose} program's parameters (by up to {furthest:.2g})"
     )
-    return OtherWeights(text, lambda: pair({**sources, **{name: source for name, (_, source, _) in beside.items()}}))
+    return OtherWeights(
+        f"{odd}; {text}" if odd else text,
+        lambda: pair({**sources, **{name: source for name, (_, source, _) in beside.items()}}),
+    )
+
+
+def _other_sizes(graph: Graph, held: Mapping[str, Floats], which: str, whose: str) -> str:
+    """A clause on recorded tensors that have the name of a parameter and another shape; empty if there are none."""
+    shapes = {node.name: graph.constants[node.target].type.shape for node in graph.nodes if node.op == "constant"}
+    odd = [name for name, shape in shapes.items() if name in held and held[name].shape != shape]
+    if not odd:
+        return ""
+    more = f" (and {len(odd) - 1} more)" if len(odd) > 1 else ""
+    mine, theirs = list(shapes[odd[0]]), list(held[odd[0]].shape)
+    return f"other sizes: {odd[0]} is {mine} in the {which} program and {theirs} in the {whose}{more}"
 
 
 def _numbers(constant: Constant) -> Floats:

@@ -247,6 +247,8 @@ class _Walk:
         atom = self.store.atoms[f[0]]
         if f[0] == IOTA:
             return "a position"
+        if atom.op == "leaf" and atom.attributes[0] == "table":
+            return _recorded(*atom.attributes[1])
         if atom.op == "leaf":
             return show_polynomial(self.store, single(f.atom, ()), self.names)
         return f"the {atom.op}" if atom.op != "polynomial" else "a sum"
@@ -317,6 +319,12 @@ class _Walk:
             self.names.setdefault(named, "abcdefgh"[j % 8])
             replace[-1 - j] = variable(named)
         return substitute_factors(atom.summand, replace)
+
+
+def _recorded(shape: tuple[int, ...], numbers: tuple[Fraction | int | float, ...]) -> str:
+    """A recorded tensor by its shape and its first numbers: it has no name of its own."""
+    first = ", ".join(f"{float(x):.4g}" for x in numbers[:_NAMED])
+    return f"a recorded tensor {list(shape)} ({first}{', ...' if len(numbers) > _NAMED else ''})"
 
 
 def _brief(attribute: object) -> str:

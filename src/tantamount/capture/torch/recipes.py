@@ -102,9 +102,11 @@ def _own(module: str, attribute: str) -> Built:
     returned = value()
     options = dict(returned[2]) if isinstance(returned, tuple) and len(returned) == 3 else {}
     fits = isinstance(returned, tuple) and len(returned) in (2, 3) and isinstance(returned[0], nn.Module)
-    if not fits or not set(options) <= {"load", "checkpoint"}:
+    if not fits or not isinstance(returned[1], (tuple, list, dict)) or not set(options) <= {"load", "checkpoint"}:
+        kinds = [type(one).__name__ for one in returned] if isinstance(returned, tuple) else []
         raise UserError(
-            "compare-recipe", place=f"{module}:{attribute}()", found=f"{type(returned).__name__}",
+            "compare-recipe", place=f"{module}:{attribute}()",
+            found=f"({', '.join(kinds)})" if kinds else type(returned).__name__,
             needed='(model, inputs) or (model, inputs, {"load": function or None, "checkpoint": {name: shape}})',
         )  # fmt: skip
     inputs = returned[1] if isinstance(returned[1], dict) else tuple(returned[1])
