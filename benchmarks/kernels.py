@@ -14,6 +14,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -118,6 +119,8 @@ def vllm_rows() -> Iterator[str]:
         "window, soft cap and ALiBi": PromptAttention(HEAD**-0.5, 40, 3.0, slopes),
         "sinks": PromptAttention(HEAD**-0.5, sinks="sinks"),
         "sinks and sliding window": PromptAttention(HEAD**-0.5, 5, sinks="sinks"),
+        "a cache of e4m3": PromptAttention(HEAD**-0.5, cached="float8_e4m3fn", scales=(0.03, 0.02)),
+        "a cache of e5m2": PromptAttention(HEAD**-0.5, cached="float8_e5m2", scales=(1.0, 0.5)),
     }  # fmt: skip
     scores = torch.randn(8, generator=generator) * 3
     for about, attention in kinds.items():
@@ -174,6 +177,7 @@ def vllm_cases() -> Iterator[Case]:
         yield Case("_C.rotary_embedding", about, turned, (places, query, key, table))
     yield from cases_of_experts()
     yield from cases_of_int8()
+    yield from cases_of_four_bits()
 
 
 def cases_of_experts() -> Iterator[Case]:
@@ -233,6 +237,30 @@ def cases_of_int8() -> Iterator[Case]:
     name = "_C.static_scaled_int8_quant"
     yield Case(name, "symmetric", lambda a, s: ops.scaled_int8_quant(a, s)[0], (x, scale))
     yield Case(name, "with a zero point", lambda a, s, z: ops.scaled_int8_quant(a, s, z, False)[0], (x, scale, zero))
+
+
+def cases_of_four_bits() -> Iterator[Case]:
+    """vLLM's product with weights of four bits, for which random integers are good."""
+    ops = import_module("vllm._custom_ops")
+
+    generator = torch.Generator().manual_seed(10)
+
+    def product(x: Any, codes: Any, scales: Any, *more: Any, zeros: bool, bias: bool) -> torch.Tensor:
+        rest = list(more)
+        shift, added = rest.pop(0) if zeros else None, rest.pop(0) if bias else None
+        return ops.cpu_gemm_wna16(x, codes, scales, shift, added, 8, "vec")
+
+    for dtype in (torch.float16, torch.bfloat16):
+        for zeros, bias in ((False, False), (True, True)):
+            codes, shift = (
+                torch.randint(-(2**31), 2**31, shape, generator=generator).int() for shape in ((6, 128), (2, 12))
+            )
+            x, scales, added = (
+                torch.randn(shape, generator=generator).to(dtype) for shape in ((70, 64), (2, 96), (96,))
+            )
+            args = (x, codes, scales, *([shift] if zeros else []), *([added] if bias else []))
+            about = f"{'zero points, a bias, ' if zeros else ''}{str(dtype).removeprefix('torch.')}"
+            yield Case("_C.cpu_gemm_wna16", about, partial(product, zeros=zeros, bias=bias), args)
 
 
 def graph_of(case: Case) -> Graph:

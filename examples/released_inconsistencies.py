@@ -3,15 +3,18 @@ executing the packages as they are.
 
     python examples/released_inconsistencies.py [WORD]
 
-Needs transformers 5.23.0 and litgpt 0.5.13 beside Tantamount, or vLLM 0.32.0 (its build for CPUs) with transformers
-5.19.0: what is not installed is said and left out. WORD chooses rows whose names of models contain it. Other releases
-may have other answers. Models are built from configurations, at small sizes; nothing is downloaded.
+Needs transformers 5.23.0 and litgpt 0.5.13 or timm 1.0.31 beside Tantamount, or vLLM 0.32.0 (its build for CPUs) with
+transformers 5.19.0: what is not installed is said and left out. WORD chooses rows whose names of models contain it.
+Other releases may have other answers. Models are built from configurations, at small sizes; nothing is downloaded.
 """
 
 from __future__ import annotations
 
+import re
 import sys
+from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 import torch
 
@@ -90,7 +93,43 @@ FOUND = (
         f"hf:phimoe,{PHIMOE}",
         f"vllm:phimoe,{PHIMOE}",
     ),
+    (
+        "transformers' ConvNeXt adds 1e-12 in its last norm, and 1e-6 in all others, as timm's does everywhere",
+        "released_inconsistencies:convnext_of_transformers",
+        "released_inconsistencies:convnext_of_timm",
+    ),
 )  # fmt: skip
+
+WIDTHS, IMAGE = (16, 32, 48, 64), torch.zeros(1, 3, 32, 32)
+CONVNEXT = (  # names of transformers, as patterns, and of timm
+    (r"^convnext\.embeddings\.patch_embeddings", "stem.0"), (r"^convnext\.embeddings\.layernorm", "stem.1"),
+    (r"^convnext\.encoder\.stages\.(\d)\.layers\.", r"stages.\1.blocks."), (r"dwconv", "conv_dw"),
+    (r"^convnext\.encoder\.stages\.(\d)\.downsampling_layer\.", r"stages.\1.downsample."),
+    (r"layer_scale_parameter", "gamma"), (r"(blocks\.\d+)\.layernorm", r"\1.norm"), (r"pwconv1", "mlp.fc1"),
+    (r"pwconv2", "mlp.fc2"), (r"^convnext\.layernorm", "head.norm"), (r"^classifier", "head.fc"),
+)  # fmt: skip
+
+
+def convnext_of_transformers() -> tuple[torch.nn.Module, dict[str, Any], dict[str, Any]]:
+    """ConvNeXt as transformers configures it, of four narrow stages."""
+    transformers: Any = import_module("transformers")
+    config = transformers.ConvNextConfig(hidden_sizes=list(WIDTHS), depths=[1] * 4, num_labels=10, image_size=32)
+    return transformers.ConvNextForImageClassification(config), {"pixel_values": IMAGE}, {"load": None}
+
+
+def convnext_of_timm() -> tuple[torch.nn.Module, tuple[torch.Tensor], dict[str, Any]]:
+    """The same of timm, filled from a checkpoint of transformers."""
+
+    def load(model: torch.nn.Module, tensors: dict[str, torch.Tensor]) -> None:
+        own, state = model.state_dict(), dict[str, torch.Tensor]()
+        for name, value in tensors.items():
+            for pattern, new in CONVNEXT:
+                name = re.sub(pattern, new, name)
+            state[name] = value.reshape(own[name].shape)
+        model.load_state_dict(state)
+
+    timm: Any = import_module("timm.models.convnext")
+    return timm.ConvNeXt(depths=(1, 1, 1, 1), dims=WIDTHS, num_classes=10), (IMAGE,), {"load": load}
 
 
 def filled(side: Built, state: dict[str, torch.Tensor]) -> torch.nn.Module:
@@ -104,18 +143,21 @@ def filled(side: Built, state: dict[str, torch.Tensor]) -> torch.nn.Module:
 
 
 def apart(first: Built, second: Built) -> tuple[float, float]:
-    """By how much the outputs of both differ on one checkpoint and one sequence, and the largest element."""
+    """By how much the outputs of both differ on one checkpoint and one sequence or image, and the largest element."""
     torch.manual_seed(0)
     shapes = state_shapes(first.model)  # tied weights once
     dtype = torch.float32 if type(second.model).__name__ == "VllmModel" else torch.float64  # as its kernels are
     state = {name: torch.randn(shape, dtype=dtype) / 8 for name, shape in shapes.items()}
-    tokens = torch.arange(8)[None] * 11
+    drawn = {"input_ids": torch.arange(8)[None] * 11, "pixel_values": torch.randn(IMAGE.shape, dtype=dtype)}
     outputs: list[torch.Tensor] = []
     for side in (first, second):
         model = filled(side, state)
-        given = {**side.inputs, "input_ids": tokens} if isinstance(side.inputs, dict) else None
         with torch.no_grad():
-            outputs.append(model(**given).logits if given is not None else model(tokens))
+            if isinstance(side.inputs, dict):
+                given = {name: drawn.get(name, value) for name, value in side.inputs.items()}
+                outputs.append(model(**given).logits)
+            else:
+                outputs.append(model(drawn["pixel_values" if side.inputs[0].is_floating_point() else "input_ids"]))
     return float((outputs[0] - outputs[1]).abs().max()), float(outputs[0].abs().max())
 
 
@@ -138,7 +180,7 @@ def main() -> None:
         )
         difference, largest = apart(first, second)
         print(f"{report.verdict.value:8} {what}")
-        print(f"         executed: the outputs differ by {difference:.1e}, the largest element is {largest:.1f}")
+        print(f"         executed: the outputs differ by {difference:.1e}, the largest element is {largest:.1e}")
     if wanted not in "litgpt:Gemma-2b" or find_spec("litgpt") is None:
         return
     # a conversion that fails: "gemma-2b" begins like "gemma-2"

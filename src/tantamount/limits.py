@@ -270,7 +270,7 @@ class Bounds:
     drawn_integers: int = _bound(16, EXECUTION, "Integers that one input is compared with and that it takes.", "fixed")
     zeroed_elements: int = _bound(64, EXECUTION, "Elements of an input that are made zero one by one.")
     rounding_work: int = _bound(
-        50_000_000, DIAGNOSIS, "Element operations of two programs whose roundings are left out, one after the other."
+        200_000_000, DIAGNOSIS, "Element operations of two programs whose roundings are left out, one after the other."
     )
     alignment_work: int = _bound(
         5_000_000, EXECUTION, "Element operations of the execution that says which tensors seem to agree.", "fixed"

@@ -9,8 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tantamount as tt
+from support.jobs import graph_of
 from tables.test_values_of_vllm import call, close
+from tantamount.answers import compare
 from tantamount.errors import UserError
+from tantamount.ir.graph import CustomOperator
+from tantamount.ops.custom import custom_operator
+from tantamount.ops.hidden import HIDDEN as REFUSED
 
 torch = pytest.importorskip("torch", reason="the formulas are written with PyTorch")
 F = torch.nn.functional
@@ -100,6 +106,124 @@ def test_what_experts_refuse(change: dict[str, Any], problem: str) -> None:
         fused({**experts("silu", False, 2), **change})
     with pytest.raises(UserError, match="rows are not a multiple"):
         packed(np.ones((1, 48, 3)))
+
+
+# ---------------------------------------------------------------------------------------------- four bits
+ROWS, COLUMNS, GROUPS = 64, 32, 4
+NARROW = dict.fromkeys(("input", "output", "scales", "bias"), np.float16) | {"q_weight": np.int32, "zeros": np.int32}
+
+
+def in_integers(codes: Any) -> Any:
+    """Eight codes of four bits in each integer of 32, along the last dimension: the eighth may make it negative."""
+    found = sum(codes.reshape(*codes.shape[:-1], -1, 8)[..., k] << 4 * k for k in range(8))
+    return np.where(found >= 2**31, found - 2**32, found)
+
+
+def of_four_bits(zeros: bool, bias: bool) -> tuple[dict[str, Any], Any]:
+    """Operands of ``cpu_gemm_wna16``, and what it computes of them, one code after the other."""
+    random = np.random.default_rng(2)
+    codes = random.integers(0, 16, (ROWS, COLUMNS))
+    shift = random.integers(0, 16, (GROUPS, COLUMNS)) if zeros else np.full((GROUPS, COLUMNS), 8)
+    scales, x = random.random((GROUPS, COLUMNS)), random.standard_normal((TOKENS, ROWS))
+    more = random.standard_normal(COLUMNS) if bias else None
+    held = np.zeros((COLUMNS // 16, 2 * ROWS), dtype=np.int64)
+    for row, half, block in np.ndindex(ROWS, 2, COLUMNS // 16):
+        held[block, 2 * row + half] = in_integers(codes[row, 16 * block + 8 * half :][:8])[0]
+    weight = np.zeros((ROWS, COLUMNS))
+    for row, column in np.ndindex(weight.shape):
+        group = row // (ROWS // GROUPS)
+        weight[row, column] = (codes[row, column] - shift[group, column]) * scales[group, column]
+    given = {
+        "input": x, "q_weight": held, "output": np.zeros((TOKENS, COLUMNS)), "scales": scales,
+        "zeros": in_integers(shift) if zeros else None, "bias": more, "pack_factor": 8, "isa_hint": "vec",
+    }  # fmt: skip
+    return given, torch.tensor(x @ weight + (0 if more is None else more))
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("bias", [False, True])
+def test_weights_of_four_bits(zeros: bool, bias: bool) -> None:
+    given, wanted = of_four_bits(zeros, bias)
+    assert (given["q_weight"] < 0).any()
+    (found,) = call("_C.cpu_gemm_wna16.default", narrow=NARROW, **given)
+    close(found, wanted)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"isa_hint": "amx"}, "isa_hint='amx'"),
+        ({"pack_factor": 4}, "four bits"),
+        ({"scales": np.ones((3, COLUMNS))}, "four bits"),
+        ({"scales": np.ones((ROWS, COLUMNS))}, "four bits"),  # groups of one row
+        ({"zeros": np.ones((GROUPS, COLUMNS), dtype=np.int64)}, "four bits"),
+        ({"bias": np.ones(1)}, "four bits"),
+        ({"input": np.ones((TOKENS, 48)), "q_weight": np.ones((2, 96), dtype=np.int64)}, "four bits"),
+    ],
+)
+def test_what_weights_of_four_bits_refuse(change: dict[str, Any], problem: str) -> None:
+    given, _ = of_four_bits(True, True)
+    with pytest.raises(UserError, match=problem):
+        call("_C.cpu_gemm_wna16.default", narrow=NARROW, **{**given, **change})
+
+
+def test_the_types_of_weights_of_four_bits() -> None:
+    given, _ = of_four_bits(True, True)
+    for missing, said in (("input", "bfloat16 or float16"), ("scales", "bfloat16 or float16"), ("zeros", "of 32 bits")):
+        narrow = {key: kind for key, kind in NARROW.items() if key != missing}
+        with pytest.raises(UserError, match=said):
+            call("_C.cpu_gemm_wna16.default", narrow=narrow, **given)
+
+
+OPERANDS = "x: float16[2, 32]\nq: int32[2, 64]\ns: float16[1, 32]\nz: int32[1, 4]\n"
+KERNEL = f"""{OPERANDS}room = aten.empty.memory_format([2, 32], dtype=float16)
+o = higher_order.auto_functionalized('_C.cpu_gemm_wna16.default', input=x, q_weight=q, output=room, scales=s, zeros=z, \
+bias=None, pack_factor=8, isa_hint='vec')
+y = getitem(o, 1)
+-> y"""
+WRITTEN_OUT = f"""{OPERANDS}p = aten.arange.start_step(0, 32, 4, dtype=int32)
+u = unsqueeze(q, 2)
+h = aten.bitwise_right_shift.Tensor(u, p)
+c = aten.bitwise_and.Scalar(h, 15)
+r = aten.reshape.default(c, [2, 32, 16])
+t = permute(r, [1, 0, 2])
+w = aten.reshape.default(t, [32, 32])
+v = unsqueeze(z, 2)
+g = aten.bitwise_right_shift.Tensor(v, p)
+k = aten.bitwise_and.Scalar(g, 15)
+n = aten.reshape.default(k, [1, 32])
+d = sub(w, n)
+f = aten._to_copy.default(d, dtype=float16)
+m = mul(f, s)
+y = mm(x, m)
+-> y"""
+
+
+@pytest.mark.parametrize(("old", "new"), [("", ""), ("(h, 15)", "(h, 7)"), ("[1, 0, 2]", "[0, 1, 2]")])
+def test_weights_of_four_bits_that_pytorch_unpacks(old: str, new: str) -> None:
+    """All codes at once, by shifts that are a tensor: the kernel, and not the kernel with another mask or order."""
+    relations = {name: f'rank(0, "{name}")' for name in "xqsz"}
+    found = compare(graph_of(WRITTEN_OUT.replace(old, new)), graph_of(KERNEL), relations=relations)
+    assert found.verdict.value == ("REFUTED" if old else "PROVED")
+
+
+# ---------------------------------------------------------------------------------------------- pointers
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_has_its_weight_behind_a_pointer_is_refused_and_cannot_be_declared(name: str) -> None:
+    """Two programs with other weights could have one number as the pointer."""
+    text = f"x: float32[4, 32]\nh: int64[]\nc: float32[4, 16]\no = {name}(c, x, None, h)\n-> o"
+    declared = CustomOperator(name, labels="m n, m k, , -> m n")
+    for refused in (
+        lambda: compare(graph_of(text), graph_of(text)),
+        lambda: tt.opaque(name, "m n, m k -> m n"),
+        lambda: tt.definition(name, "x, w", "mm(x, w)"),
+        lambda: tt.operator(name)(lambda b: b),
+        lambda: custom_operator(declared),
+    ):
+        with pytest.raises(UserError, match="pointer") as caught:
+            refused()
+        assert caught.value.code == "operator-hidden"
+        assert name in str(caught.value)
 
 
 # ---------------------------------------------------------------------------------------------- int8

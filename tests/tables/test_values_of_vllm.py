@@ -29,8 +29,8 @@ R = np.random.default_rng(0)
 
 
 def call(target: str, narrow: dict[str, Any] | None = None, **kwargs: Any) -> tuple[Any, ...]:
-    """The new values of what the operator overwrites. ``narrow``: the types of some operands of integers."""
-    kinds = {"f": DType.FLOAT32, "i": DType.INT64, "int8": DType.INT8, "int32": DType.INT32}
+    """The new values of what the operator overwrites. ``narrow``: the types of some operands."""
+    kinds = {"f": DType.FLOAT32, "i": DType.INT64, "int8": DType.INT8, "int32": DType.INT32, "float16": DType.FLOAT16}
     typed: dict[str, Any] = dict(kwargs)
     for key, x in kwargs.items():
         if isinstance(x, np.ndarray):

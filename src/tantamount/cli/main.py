@@ -234,6 +234,9 @@ def check(certificate: Path, job: Path | None, allow_outside: bool, operators: t
 @click.option(
     "--sweep", multiple=True, metavar="KEY=V,W,...", help="Every value of a key of both models (a.KEY: of A)."
 )
+@click.option(
+    "-o", "--out", type=FILE, metavar="DIR", help="Keep what a sweep has done; an earlier sweep there goes on."
+)
 @click.option("--workers", type=POSITIVE, help="Compare that many of a sweep at a time; default: one for every core.")
 @JSON
 @click.option(
@@ -260,6 +263,7 @@ def compare(
     save_rules: Path | None,
     accept: tuple[str, ...],
     sweep: tuple[str, ...],
+    out: Path | None,
     workers: int | None,
     json: Path | None,
     html: Path | None,
@@ -291,16 +295,18 @@ def compare(
     request = Request(first, second, inputs, outputs, allow_outside, relations, save_relations, save_rules)
     options: dict[str, Any] = {"accept": accept, "strict": strict, "effort": effort}
     options |= {"timeout": timeout, "memory": memory, "rules": rules, "accept_tested": accept_tested}
-    for option, given in (saved if sweep else {"--workers": workers, "--ray": ray}).items():
+    for option, given in (saved if sweep else {"--out": out, "--workers": workers, "--ray": ray}).items():
         if given is not None:
-            needed = "one comparison" if sweep else "--sweep: one comparison takes one process"
+            needed = "one comparison" if sweep else "--sweep beside it: it is about several comparisons"
             raise UserError("command-line", place=option, found=str(given), needed=needed)
     if sweep:
+        from tantamount.cli.sweep_folder import opened
         from tantamount.cli.sweeping import Sweep, page_by_label, run_sweep
 
         requests = list(swept(request, sweep))
         pages = page_by_label(html, [label for label, _ in requests])
-        return run_sweep(requests, Sweep(options, operators, pages), workers, ray, results, verbose=verbose)
+        folder = None if out is None else opened(out, request, options, operators)
+        return run_sweep(requests, Sweep(options, operators, pages, folder), workers, ray, results, verbose=verbose)
     if html is not None:
         check_writable(html, "--html")
     load(operators)

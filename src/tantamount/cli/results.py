@@ -7,6 +7,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tantamount import __version__
 from tantamount.cli import terminal
@@ -62,6 +63,14 @@ class Results:
         finally:
             terminal.out(end)
 
+    def write_entries(self, entries: Sequence[Mapping[str, Any]], exit_code: int) -> None:
+        """Write the JSON report of jobs that are entries already, if it is wanted; no other result is made of them."""
+        path = self.files.get("--json")
+        if path is None:
+            return
+        content = _document(entries, exit_code)
+        terminal.out(content) if str(path) == _STDOUT else write_file(path, content)
+
     def write(self, outcomes: Sequence[Outcome]) -> None:
         """Write what is wanted, each file whole or not at all."""
         for option, path in self.files.items():
@@ -83,8 +92,13 @@ def _json(outcomes: Sequence[Outcome]) -> str:
     from tantamount.report import json_report
 
     entries = [json_report.as_error(one) if isinstance(one, Failure) else json_report.as_job(one) for one in outcomes]
-    code = worst_exit(outcome.exit_code for outcome in outcomes)
-    return json_report.as_text(json_report.as_document(entries, exit_code=code, version=__version__))
+    return _document(entries, worst_exit(outcome.exit_code for outcome in outcomes))
+
+
+def _document(entries: Sequence[Mapping[str, Any]], exit_code: int) -> str:
+    from tantamount.report import json_report
+
+    return json_report.as_text(json_report.as_document(entries, exit_code=exit_code, version=__version__))
 
 
 def _junit(outcomes: Sequence[Outcome]) -> str:

@@ -2,42 +2,40 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tantamount.cli import terminal
 from tantamount.cli.checking import GRACE, allow, load, lost, stopped
 from tantamount.cli.comparing import Request, compared
 from tantamount.cli.exits import explain
+from tantamount.cli.process import INTERRUPTED
 from tantamount.cli.results import Results
 from tantamount.cli.runners import runner
+from tantamount.cli.sweep_folder import SweepFolder, Told, as_label, told
 from tantamount.effort import MEMORY, Stopped
 from tantamount.report import text
+from tantamount.report.lines import Line
 from tantamount.report.outcomes import Failure, Outcome, failure, worst_exit
 from tantamount.verdict import Verdict
 from tantamount.writing import check_writable, make_folder
 
-if TYPE_CHECKING:
-    pass
-
 __all__ = ["Sweep", "compare_all", "page_by_label", "run_sweep"]
-
-_NO_NAME = re.compile(r"[^\w.]+")  # what no name of a file should have
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
     """All that the comparisons of a sweep have in common: the options of :func:`tantamount.compare`, among them
-    ``timeout`` (seconds) and ``memory`` (megabytes) of each, the files of ``operators``, and by label the ``pages``
-    that are written."""
+    ``timeout`` (seconds) and ``memory`` (megabytes) of each, the files of ``operators``, by label the ``pages``
+    that are written, and the ``folder`` that has what is done."""
 
     options: Mapping[str, Any]
     operators: tuple[Path, ...] = ()
     pages: Mapping[str, Path] = field(default_factory=dict[str, Path])
+    folder: SweepFolder | None = None
 
     @property
     def timeout(self) -> float | None:
@@ -83,7 +81,7 @@ def page_by_label(out: Path | None, labels: Sequence[str]) -> dict[str, Path]:
     if out is None:
         return {}
     make_folder(out)
-    names = ["-".join(_NO_NAME.split(label)).strip("-") or "page" for label in labels]
+    names = [as_label(label) for label in labels]
     unique = [f"{name}-{k}" if names.count(name) > 1 else name for k, name in enumerate(names)]
     pages = {label: out / f"{name}.html" for label, name in zip(labels, unique, strict=True)}
     for page in pages.values():
@@ -100,18 +98,76 @@ def run_sweep(
     *,
     verbose: bool = False,
 ) -> int:
-    """The exit code of a sweep, whose verdicts are printed as they come and written in the end."""
-    outcomes: list[Outcome] = []
-    for outcome in compare_all(requests, sweep, workers, ray):
-        if isinstance(outcome, Failure):
-            explain(outcome, verbose=verbose)
+    """The exit code of a sweep, whose verdicts are printed as they come and written in the end: those that its folder
+    has already are not asked for again. An interruption goes through, once it is told and written what was not done."""
+    known = {label: found for label, request in requests if (found := _known(request, label, sweep)) is not None}
+    outcomes = compare_all([one for one in requests if one[0] not in known], sweep, workers, ray)
+    rows: list[Told] = []
+    try:
+        for label, _ in requests:
+            if label in known:
+                rows.append(known[label])
+                _tell(rows[-1], results, "   (done before)")
+                continue
+            outcome = next(outcomes)
+            rows.append(told(outcome, verbose=verbose))
+            if isinstance(outcome, Failure):
+                explain(outcome, verbose=verbose)
+            else:
+                _tell(rows[-1], results, lines=text.render(outcome, verbose=verbose))
+    except KeyboardInterrupt:
+        _interrupted(rows, requests, sweep, results)
+        raise
+    results.write_entries([row.entry for row in rows], code := worst_exit(row.exit_code for row in rows))
+    return code
+
+
+def _known(request: Request, label: str, sweep: Sweep) -> Told | None:
+    """The comparison as an earlier run left it, with its page if there is to be one."""
+    if sweep.folder is None or not sweep.pages.get(label, sweep.folder.path).exists():
+        return None
+    return sweep.folder.read(request, label)
+
+
+def _tell(row: Told, results: Results, more: str = "", lines: Sequence[Line] = ()) -> None:
+    if results.text:
+        terminal.out(f"{row.verdict:8} {row.label}{more}\n")
+        if row.verdict != Verdict.PROVED.value:
+            terminal.lines(lines) if lines else terminal.out(row.text)
+
+
+def _interrupted(rows: list[Told], requests: Sequence[tuple[str, Request]], sweep: Sweep, results: Results) -> None:
+    """Tell and write what was done, and that the rest was not."""
+    done = len(rows)
+    for label, request in requests[done:]:
+        found = _known(request, label, sweep)  # it ended before one that is listed above it
+        done += found is not None
+        rows.append(found or told(_not_done(label, sweep)))
+        if found is not None:
+            _tell(found, results)
         elif results.text:
-            terminal.out(f"{outcome.verdict.value:8} {outcome.job}\n")
-            if outcome.verdict is not Verdict.PROVED:
-                terminal.lines(text.render(outcome, verbose=verbose))
-        outcomes.append(outcome)
-    results.write(outcomes)
-    return worst_exit(outcome.exit_code for outcome in outcomes)
+            terminal.out(f"NOT DONE {label}\n")
+    if results.text:
+        terminal.out(f"{done} of {len(requests)} were compared: {_go_on(sweep)}\n")
+    results.write_entries([row.entry for row in rows], INTERRUPTED)
+
+
+def _not_done(label: str, sweep: Sweep) -> Failure:
+    return Failure(
+        job=label,
+        exit_code=INTERRUPTED,
+        code="sweep-interrupted",
+        place=label,
+        found="not compared: the sweep was interrupted before",
+        needed="a sweep that comes to its end",
+        hint=_go_on(sweep),
+    )
+
+
+def _go_on(sweep: Sweep) -> str:
+    if sweep.folder is None:
+        return "with --out DIR, what is done is kept, and the same command goes on"
+    return f"the same command goes on with what {sweep.folder.path} has"
 
 
 def _work(item: tuple[str, Request], *, sweep: Sweep) -> Outcome:
@@ -123,7 +179,10 @@ def _work(item: tuple[str, Request], *, sweep: Sweep) -> Outcome:
         answer = compared(request, **sweep.options)
         if label in sweep.pages:  # here, where both programs still are
             answer.save(sweep.pages[label])
-        return replace(answer, job=label)
+        named = replace(answer, job=label)
+        if sweep.folder is not None:
+            sweep.folder.write(request, told(named))
+        return named
     except Exception as problem:
         if isinstance(problem, MemoryError) and sweep.memory is not None:
             return stopped(label, Stopped(MEMORY, f"{sweep.memory} MB"), "while it was compared")

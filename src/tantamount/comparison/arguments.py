@@ -20,6 +20,7 @@ from tantamount.comparison.more_layers import with_more_layers
 from tantamount.comparison.programs import Apart, Pair, pair_of
 from tantamount.comparison.recorded_weights import has_weights, pair_with_weights
 from tantamount.comparison.relation_files import GivenRelations, lifted_relations, read_relations, rests
+from tantamount.comparison.words import problem_of_two
 from tantamount.errors import UserError
 from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job
@@ -38,7 +39,22 @@ def pair_to_compare(
     relations: Mapping[str, Any] | str | Path | Sequence[str | Path] | None,
     outputs: Mapping[str, Any] | None,
 ) -> Pair:
-    """The arguments of :func:`tantamount.compare` as a pair of programs. Raises :class:`UserError`."""
+    """The arguments of :func:`tantamount.compare` as a pair of programs. Raises :class:`UserError`, in words of two."""
+    try:
+        return _pair_to_compare(first, second, inputs, loaders, checkpoint, relations, outputs)
+    except UserError as problem:
+        raise problem_of_two(problem) from problem
+
+
+def _pair_to_compare(
+    first: object,
+    second: object,
+    inputs: Sequence[Any] | Mapping[str, Any] | None,
+    loaders: Sequence[Any] | None,
+    checkpoint: Mapping[str, Sequence[int]] | None,
+    relations: Mapping[str, Any] | str | Path | Sequence[str | Path] | None,
+    outputs: Mapping[str, Any] | None,
+) -> Pair:
     if isinstance(first, Job):
         if second is not None or relations or outputs or inputs is not None or loaders is not None:
             raise UserError("job-arguments", place="compare", found="a job with more", needed="compare(job) alone")
@@ -50,10 +66,14 @@ def pair_to_compare(
         given = several[0] if len(several) == 1 else _lifted((first, second), models, several, checkpoint)
         if given.of_models:
             return _as_given((first, second), models, inputs, given, outputs)
-        relations, outputs, loaders = given.inputs, {**given.outputs, **(outputs or {})}, None
+        wanted = {**given.outputs, **(outputs or {})}
+        programs: list[object] = [first, second]
         if inputs is not None and all(models):
-            captured = [capture_of(model, one) for model, one in zip((first, second), each_inputs(inputs), strict=True)]
-            return pair_of(*captured, inputs=relations, outputs=outputs)
+            programs = [capture_of(model, one) for model, one in zip(programs, each_inputs(inputs), strict=True)]
+        try:
+            return _pair_to_compare(programs[0], programs[1], inputs, None, checkpoint, given.inputs, wanted)
+        except UserError as problem:
+            raise problem.within(given.path) from problem
     if loaders is not None:
         if not all(models) or len(loaders) != 2 or inputs is None:
             raise UserError(
@@ -109,6 +129,12 @@ def _lifted(
             "compare-relations", place=several[0].path if several else "relations", found=f"{len(several)} files",
             needed="one file, or files for smaller models of the same kind",
         )  # fmt: skip
+    more = next(((one, key) for one in several for key in ("inputs", "outputs") if getattr(one, key)), None)
+    if more is not None:
+        raise UserError(
+            "compare-relations", place=f"{more[0].path}: [{more[1]}]", found="relations for other sizes",
+            needed="parameters alone ([checkpoint], [first], [second]) in files that relations are lifted from",
+        )  # fmt: skip
     shapes: dict[str, Shape] = {name: tuple(shape) for name, shape in (checkpoint or {}).items()}
     parameters = parameter_shapes(sides[0]), parameter_shapes(sides[1])
     several = [with_more_layers(one, *parameters, tuple(shapes)) for one in several]
@@ -139,7 +165,13 @@ def _as_given(
             needed="compare(model, model, inputs=(...), relations=FILE)",
             hint="a file for graphs has [inputs]: --save-relations writes one",
         )  # fmt: skip
-    pair = pair_of_models(*models_as_given(sides, inputs, given), outputs=outputs, given_by=given.path)
+    made = models_as_given(sides, inputs, given)
+    try:
+        pair = pair_of_models(
+            *made, relations=given.inputs, outputs={**given.outputs, **(outputs or {})}, given_by=given.path
+        )
+    except UserError as problem:
+        raise problem.within(given.path) from problem
     return replace(pair, notes=(*pair.notes, *given.notes))
 
 

@@ -9,6 +9,7 @@ from tantamount.comparison.decided import with_decided_comparisons
 from tantamount.comparison.far_apart import far_apart
 from tantamount.comparison.mask_literals import with_masks_of_infinity
 from tantamount.comparison.one_sided import one_sided
+from tantamount.comparison.other_weights import with_other_weights
 from tantamount.comparison.programs import Pair
 from tantamount.comparison.rounded_constants import with_closed_forms
 from tantamount.comparison.softplus import without_thresholds
@@ -101,7 +102,7 @@ def compare_pair(pair: Pair, how: Comparing) -> Refinement:
 
         limits = how.limits or limits_from_environment()
         found = with_candidates(found, rewritten, one, limits=limits, effort=how.effort, strict=how.strict)
-    answer = _answer(found, assumed, pair, how)
+    answer = with_other_weights(_answer(found, assumed, pair, how), pair, lambda equal: compare_pair(equal, how))
     apart = far_apart(pair, how.effort) if answer.verdict is Verdict.PROVED else ""
     return replace(answer, notes=(*answer.notes, apart)) if apart else answer
 

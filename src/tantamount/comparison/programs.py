@@ -41,13 +41,23 @@ class Apart:
 
 
 @dataclass(frozen=True)
+class OtherWeights:
+    """Recorded weights that are not the other program's: ``text`` says which, ``equal`` makes the pair of the same
+    programs where they are equal."""
+
+    text: str
+    equal: Callable[[], Pair]
+
+
+@dataclass(frozen=True)
 class Pair:
     """A job on one rank, with the names of the inputs of the first program whose relation is only guessed, and how.
     ``unpaired``: outputs of either program that have no counterpart, which are not compared. ``notes``: what a reader
     should know of the loaders; ``weights``: parameters of the first program, made of those of the second;
     ``assumptions``: what the relations rest on. ``distance`` executes both as they are, where they can be, on the input
     of a seed. ``document``: the relations as a file has them (:mod:`tantamount.comparison.relation_files`); empty for a
-    job, which has its own. ``tensors``: the inputs of each program that hold tensors of a checkpoint, by those."""
+    job, which has its own. ``tensors``: the inputs of each program that hold tensors of a checkpoint, by those.
+    ``other_weights``: those in which the programs differ, whatever operators they have."""
 
     job: Job
     guessed: Mapping[str, str]
@@ -58,6 +68,7 @@ class Pair:
     distance: Callable[[int], Apart | None] | None = None
     document: Mapping[str, Any] = field(default_factory=dict[str, Any])
     tensors: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {})
+    other_weights: OtherWeights | None = None
 
 
 def pair_of(
@@ -109,8 +120,25 @@ def _pair(
         job,
         {guess.name: guess.reason for guess in found},
         unpaired,
+        _of_other_shapes(first, second, relations) if guess else (),
         document=document_of_inputs(relations, wanted),
     )
+
+
+def _of_other_shapes(first: Graph, second: Graph, related: Mapping[str, Any]) -> tuple[str, ...]:
+    """A note on the inputs that nothing relates, because they have one name and other shapes."""
+    there = {node.name: node.type.shape for node in second.inputs if node.type is not None}
+    found = [
+        f"{node.name} is {list(node.type.shape)} in the first program and {list(there[node.name])} in the second"
+        for node in first.inputs
+        if node.type is not None
+        and node.name not in related
+        and there.get(node.name, node.type.shape) != node.type.shape
+    ]
+    if not found:
+        return ()
+    more = f" (and {len(found) - 1} more of other shapes)" if len(found) > 1 else ""
+    return (f"nothing relates inputs of other shapes: {found[0]}{more}",)
 
 
 def _outputs(first: Graph, second: Graph, given: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:

@@ -10,7 +10,7 @@ tensor that was not found has the number of that element: it may be made of it. 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -21,7 +21,7 @@ from tantamount.capture.fx_json import graph_of
 from tantamount.capture.graph_document import graph_document
 from tantamount.capture.programs import Program
 from tantamount.comparison.models import Side, pair_of_models
-from tantamount.comparison.programs import Pair
+from tantamount.comparison.programs import OtherWeights, Pair
 from tantamount.correspond.index_maps import Numbers, Whole, expression_of, numbered
 from tantamount.correspond.numbering import Floats, Source
 from tantamount.ir.graph import Constant, Graph
@@ -33,6 +33,7 @@ __all__ = ["has_weights", "pair_with_weights"]
 
 Flags = NDArray[np.bool_]
 _FEW = 2  # elements of a tensor that its numbers could identify
+_NAMED = 4  # tensors that a headline names
 
 
 def has_weights(graph: Graph) -> bool:
@@ -62,24 +63,99 @@ def pair_with_weights(
     wanted = {node.name for node in program.graph.inputs}
     held = {name: value for name, value in values.items() if name in wanted}
     wholes = numbered({name: value.shape for name, value in held.items()})
-    sources = _sources(graph, held, wholes)
-    used = frozenset(name for source in sources.values() for name in _names(source))
     parameters, buffers = state_names(model)
-    program = with_tables(program, model, frozenset(held) - used)
-    shapes: dict[str, Shape] = {name: value.shape for name, value in held.items() if name in used}
-    own = {whole.name: _itself(whole) for whole in wholes if whole.name in used}
-    side = Side("second" if graph_first else "first", program, own, parameters | buffers, buffers)
-    other = Side("first" if graph_first else "second", _with_inputs(graph, sources), sources, frozenset(sources),
-                 frozenset())  # fmt: skip
-    pair = pair_of_models(
-        *((other, side) if graph_first else (side, other)), shapes, relations=relations, outputs=outputs
-    )
+    which, whose = ("first", "second") if graph_first else ("second", "first")
+
+    def pair(sources: Mapping[str, Source]) -> Pair:
+        used = frozenset(name for source in sources.values() for name in _names(source))
+        shapes: dict[str, Shape] = {name: value.shape for name, value in held.items() if name in used}
+        own = {whole.name: _itself(whole) for whole in wholes if whole.name in used}
+        tabled = with_tables(program, model, frozenset(held) - used)
+        side = Side(whose, tabled, own, parameters | buffers, buffers)
+        other = Side(which, _with_inputs(graph, sources), sources, frozenset(sources), frozenset())
+        sides = (other, side) if graph_first else (side, other)
+        return replace(pair_of_models(*sides, shapes, relations=relations, outputs=outputs), assumptions=())
+
+    sources = _sources(graph, held, wholes)
+    found = pair(sources)
     count = sum(map(_is_weight, graph.constants.values()))
     note = (
         f"{len(sources)} of {count} recorded tensors of the file have exactly the numbers of the model's parameters: "
         "they are any numbers; the others are those that are recorded"
     )
-    return replace(pair, notes=(note, *pair.notes), assumptions=())
+    return replace(
+        found, notes=(note, *found.notes), other_weights=_others(graph, sources, held, wholes, which, whose, pair)
+    )
+
+
+def _others(
+    graph: Graph,
+    sources: Mapping[str, Source],
+    held: Mapping[str, Floats],
+    wholes: tuple[Whole, ...],
+    which: str,
+    whose: str,
+    pair: Callable[[Mapping[str, Source]], Pair],
+) -> OtherWeights | None:
+    """The recorded tensors whose numbers are those of no parameter, each beside one of its shape that no other has: of
+    its name, else the nearest in numbers. ``None`` if there are none."""
+    used = {name for source in sources.values() for name in _names(source)}
+    odd = _other_sizes(graph, held, which, whose)
+    free = [whole for whole in wholes if whole.name not in used]
+    beside: dict[str, tuple[Whole, Source, float]] = {}
+    recorded = [n for n in graph.nodes if n.op == "constant" and n.name not in sources]
+    for node in sorted(recorded, key=lambda one: all(whole.name != one.name for whole in free)):
+        constant = graph.constants[node.target]
+        if not _is_weight(constant):
+            continue
+        value = _numbers(constant)
+        named = [whole for whole in free if (whole.name, whole.shape) == (node.name, value.shape)]
+        near = [
+            (float(np.abs(way - value).max()), whole, index)
+            for whole in named or [whole for whole in free if value.shape in (whole.shape, whole.shape[::-1])]
+            for way, index in _ways(held[whole.name], whole)
+            if way.shape == value.shape
+        ]
+        if near:
+            distance, whole, index = min(near, key=lambda one: one[0])
+            expression = expression_of(index, wholes)
+            free.remove(whole)
+            if distance and expression is not None:
+                beside[node.name] = (whole, Source(expression, sources=index), distance)
+    if not beside:
+        return OtherWeights(odd, lambda: pair(sources)) if odd else None
+    called = [name if whole.name == name else f"{name} ({whole.name})" for name, (whole, _, _) in beside.items()]
+    more = f" and {len(called) - _NAMED} more" if len(called) > _NAMED else ""
+    furthest = max(distance for _, _, distance in beside.values())
+    text = (
+        f"other weights: {', '.join(called[:_NAMED])}{more}, recorded in the {which} program, have other numbers than "
+        f"the {whose} program's parameters (by up to {furthest:.2g})"
+    )
+    return OtherWeights(
+        f"{odd}; {text}" if odd else text,
+        lambda: pair({**sources, **{name: source for name, (_, source, _) in beside.items()}}),
+    )
+
+
+def _other_sizes(graph: Graph, held: Mapping[str, Floats], which: str, whose: str) -> str:
+    """A clause on recorded tensors that have the name of a parameter and another shape; empty if there are none."""
+    shapes = {node.name: graph.constants[node.target].type.shape for node in graph.nodes if node.op == "constant"}
+    odd = [name for name, shape in shapes.items() if name in held and held[name].shape != shape]
+    if not odd:
+        return ""
+    more = f" (and {len(odd) - 1} more)" if len(odd) > 1 else ""
+    mine, theirs = list(shapes[odd[0]]), list(held[odd[0]].shape)
+    return f"other sizes: {odd[0]} is {mine} in the {which} program and {theirs} in the {whose}{more}"
+
+
+def _numbers(constant: Constant) -> Floats:
+    return np.array([float(cast("float", x)) for x in constant.data]).reshape(constant.type.shape)
+
+
+def _ways(value: Floats, whole: Whole) -> list[tuple[Floats, Numbers]]:
+    """A parameter as it is, and transposed if it is a matrix, with the numbers of its elements."""
+    index: Numbers = np.arange(whole.start, whole.stop, dtype=np.int64).reshape(whole.shape)
+    return [(value, index)] + ([(value.T, index.T)] if len(whole.shape) == 2 else [])
 
 
 def _itself(whole: Whole) -> Source:
@@ -102,7 +178,7 @@ def _sources(graph: Graph, held: Mapping[str, Floats], wholes: tuple[Whole, ...]
         constant = graph.constants.get(node.target) if node.op == "constant" else None
         if constant is None or not _is_weight(constant):
             continue
-        value = np.array([float(cast("float", x)) for x in constant.data]).reshape(constant.type.shape)
+        value = _numbers(constant)
         index = _alike(value, held, wholes)
         if index is None and numbers.size:
             at = np.searchsorted(numbers, value).clip(0, numbers.size - 1)
@@ -137,8 +213,7 @@ def _alike(value: Floats, held: Mapping[str, Floats], wholes: tuple[Whole, ...])
         return None
     found: list[Numbers] = []
     for whole in wholes:
-        index: Numbers = np.arange(whole.start, whole.stop, dtype=np.int64).reshape(whole.shape)
-        ways = [(held[whole.name], index)] + ([(held[whole.name].T, index.T)] if len(whole.shape) == 2 else [])
+        ways = _ways(held[whole.name], whole)
         found += [numbers for tensor, numbers in ways if tensor.shape == value.shape and np.array_equal(tensor, value)]
     return found[0] if len(found) == 1 else None
 

@@ -18,7 +18,7 @@ from typing import Union
 
 import numpy as np
 
-from tantamount.comparison.rounding import Bounded, bounded_constants
+from tantamount.comparison.rounding import Bounded, bounded_constants, multiple
 from tantamount.ir.graph import Argument, Graph, Node, Ref
 from tantamount.ir.job import Job
 from tantamount.ir.types import DType, TensorType
@@ -35,6 +35,7 @@ _GELU = sqrt(2 / pi)
 # multiples of it that are written: x sigmoid(2 (2/pi)^(1/2) (...)), x / (1 + exp(-...)), and the density of a normal
 # distribution at 0, in the slope of gelu, which is half of it
 _TIMES = tuple(Fraction(sign * n) for n in (Fraction(1, 2), 1, 2) for sign in (1, -1))
+_MULTIPLIED, _DIVIDED = "aten.mul.Tensor", "aten.div.Tensor"
 _LARGEST_ROOT = 4096  # whole numbers whose roots are known: head sizes, widths
 
 Position = Union[int, str]
@@ -251,12 +252,13 @@ def _tables(graph: Graph, other: Graph, side: str, told: list[_Told]) -> Graph:
         if node.op != "constant" or node.target not in wanted:
             continue
         bits, table = wanted[node.target]
-        blocks = _blocks(table, {name: form for name, form in forms[bits].items() if _computed(other, name)})
+        computed = {name: form for name, form in forms[bits].items() if _computed(other, name)}
+        blocks = _blocks(table, computed) or _scaled(table, computed, _scales(other), bits)
         if not blocks:
             continue
         replaced[node.name] = copies.table(node, table, blocks)
         off, bound = max(block.off for block in blocks), max(block.bound for block in blocks)
-        names = ", ".join(dict.fromkeys(block.form for block in blocks))
+        names = ", ".join(dict.fromkeys(str(block) for block in blocks))
         how = f"differs by {off:.1e} at most (its own arithmetic may be off by {bound:.1e})"
         told.append(_Told(node.name, f"{node.name} is {names} of the {side} program, from which it {how}"))
     if not replaced:
@@ -285,16 +287,35 @@ def _computed(graph: Graph, name: str) -> bool:
     return graph.by_name[name].op == "call"
 
 
+@dataclass(frozen=True, order=True)
+class _Scale:
+    """A number that a program multiplies or divides tensors by: ``target`` is the operator."""
+
+    target: str
+    number: float
+
+    def __str__(self) -> str:
+        return f"{'*' if self.target == _MULTIPLIED else '/'} {self.number!r}"
+
+    @property
+    def factor(self) -> float:
+        return self.number if self.target == _MULTIPLIED else 1 / self.number
+
+
 @dataclass(frozen=True)
 class _Block:
-    """Columns of a table from ``start`` on whose first rows are a closed form; ``off``: by how much they differ at
-    most, ``bound``: by how much they may."""
+    """Columns of a table from ``start`` on whose first rows are a closed form, or a multiple of it; ``off``: by how
+    much they differ at most, ``bound``: by how much they may."""
 
     form: str
     start: int
     rows: int
     off: float
     bound: float
+    scale: _Scale | None = None
+
+    def __str__(self) -> str:
+        return self.form if self.scale is None else f"{self.form} {self.scale}"
 
 
 def _blocks(table: Array, forms: Mapping[str, Bounded]) -> list[_Block]:
@@ -318,6 +339,26 @@ def _blocks(table: Array, forms: Mapping[str, Bounded]) -> list[_Block]:
         found.append(max(here, key=lambda block: (block.rows, -block.bound)))
         start += _squeezed(forms[found[-1].form].value).shape[1]
     return found
+
+
+def _scales(graph: Graph) -> list[_Scale]:
+    """The numbers that a program multiplies and divides tensors by."""
+    scaled = ((node, value) for node, _, value in _floats(graph) if node.target in (_MULTIPLIED, _DIVIDED))
+    return sorted({_Scale(node.target, value) for node, value in scaled if value > 0 and isinstance(node.args[0], Ref)})
+
+
+def _scaled(table: Array, forms: Mapping[str, Bounded], scales: Sequence[_Scale], bits: int) -> list[_Block]:
+    """The closed form that a whole table is a multiple of, by a number that the program with the form scales by:
+    slopes of ALiBi that have the scale of scores in them."""
+    flat = _squeezed(table)
+    found = [
+        replace(block, scale=scale)
+        for name, form in forms.items()
+        if _squeezed(form.value).shape == flat.shape
+        for scale in scales
+        if (block := _block(flat, name, multiple(form, scale.factor, bits), 0)) and block.rows == len(flat)
+    ]
+    return [min(found, key=lambda block: block.bound)] if found else []
 
 
 def _block(flat: Array, name: str, form: Bounded, start: int) -> _Block | None:
@@ -401,6 +442,8 @@ class _Copies:
                 made.append(Node(f"{node.name} cast {k}", "call", "aten._to_copy.default", (copied,), {"dtype": dtype},
                                  TensorType(sizes, dtype)))  # fmt: skip
                 copied = Ref(made[-1].name)
+            if block.scale is not None:
+                copied = call(f"multiple {k}", block.scale.target, (copied, block.scale.number), sizes)
             parts.append(call(f"form {k}", "aten.reshape.default", (copied, tuple(shape)), shape))
         joined = parts[0]
         if len(parts) > 1:

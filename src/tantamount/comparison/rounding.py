@@ -23,7 +23,7 @@ from tantamount.ops.builder import Builder
 from tantamount.ops.execute import Environment, recorded_constant, run_node
 from tantamount.semantics.reference import Array, Reference
 
-__all__ = ["Bounded", "bounded_constants", "exact_constants"]
+__all__ = ["Bounded", "bounded_constants", "exact_constants", "multiple"]
 
 _ELEMENTS = 1 << 22  # of one tensor that is looked at
 _UNITS = {32: 2.0**-22, 64: 2.0**-51}  # relative error of one primitive, by bits of the dtype: two units or so
@@ -53,6 +53,12 @@ def bounded_constants(graph: Graph, bits: int = 32) -> dict[str, Bounded]:
         if isinstance(value, Bounded) and np.isfinite(value.value).all() and np.isfinite(value.error).all():
             found[name] = value
     return found
+
+
+def multiple(form: Bounded, factor: float, bits: int) -> Bounded:
+    """A bounded value times a number, as a product in a dtype of so many bits may come out."""
+    value = form.value * factor
+    return Bounded(value, form.error * abs(factor) + np.abs(value) * _UNITS[bits])
 
 
 def exact_constants(graph: Graph) -> dict[str, Array]:
@@ -169,11 +175,24 @@ class _Rounding(Interpretation):
             return self._rounded(self.on.log(x.value), np.where(relative < 0.5, 2 * relative, np.inf))
 
     def function(self, name: str, xs: Sequence[Bounded]) -> Bounded:
+        if name == "pow":
+            return self._raised(*xs)
         slope = _SLOPES.get(name)
         if slope is None:
             self._exact(*xs)
         error = sum((x.error for x in xs), np.zeros(())) * (slope or 0.0)
         return self._rounded(self.on.function(name, [x.value for x in xs]), error)
+
+    def _raised(self, x: Bounded, y: Bounded) -> Bounded:
+        """``x ** y = exp(y log x)``: where ``x`` may be off, it has to be positive, and off by less than half."""
+        value = self.on.function("pow", [x.value, y.value])
+        with np.errstate(all="ignore"):
+            relative = np.where(x.error == 0, 0.0, x.error / x.value)
+            logarithm = np.where((relative >= 0) & (relative < 0.5), -np.log1p(-relative), np.inf)
+            steep = np.where(y.error == 0, 0.0, np.abs(np.log(x.value)) * y.error)
+            off = np.abs(value) * np.expm1(np.abs(y.value) * logarithm + steep + logarithm * y.error)
+            exact = (x.error == 0) & (y.error == 0)
+            return self._rounded(value, np.where(exact, 0.0, np.where(np.isnan(off), np.inf, off)))
 
     def _exact(self, *xs: Bounded) -> None:
         if any((x.error != 0).any() for x in xs):

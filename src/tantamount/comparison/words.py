@@ -6,11 +6,12 @@ import re
 from dataclasses import replace
 from typing import TypeVar
 
+from tantamount.errors import UserError
 from tantamount.ir.graph import Graph
 from tantamount.ops.functionalized import unwrapped
 from tantamount.verdict import Assumption, Mismatch, OutputReport, Report
 
-__all__ = ["SIDES", "as_given", "in_words_of_two"]
+__all__ = ["SIDES", "as_given", "in_words_of_two", "problem_of_two"]
 
 SIDES = ("first", "second")
 
@@ -20,6 +21,7 @@ R = TypeVar("R", bound=Report)
 _WORDS = tuple(
     (re.compile(rf"(?<![\w./\-]){pattern}(?![\w/\-]|\.\w)"), to)
     for pattern, to in (
+        ("an implementation input", "an input of the second program"),
         ("the specification's", "the first program's"),
         ("the implementation's", "the second program's"),
         ("of the specification", "of the first program"),
@@ -73,17 +75,24 @@ def in_words_of_two(report: R) -> R:
     )
 
 
+def problem_of_two(problem: UserError) -> UserError:
+    """The same error, with all that is prose in it about a first and a second program."""
+    needed, hint = (_said(text) for text in (problem.needed, problem.hint))
+    return UserError(problem.code, place=problem.place, found=_said(problem.found), needed=needed, hint=hint)
+
+
 _LABELS = tuple(
     (re.compile(rf"(?<![\w./\-]){old}:(?= )"), f"{new}:")
     for old, new in (("specification", "first"), ("implementation", "second"))
 )
 _RANK = re.compile(r"(?<=\w) on rank 0(?!\w)")
+_ON_RANK = re.compile(r"(?<![\w./\-])on rank 0, ")
 
 
 def _said(text: str) -> str:
     for pattern, to in (*_LABELS, *_WORDS):
         text = pattern.sub(to, text)
-    return _RANK.sub(" in the second program", text)
+    return _RANK.sub(" in the second program", _ON_RANK.sub("", text))
 
 
 def _output(output: OutputReport) -> OutputReport:

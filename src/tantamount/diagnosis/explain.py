@@ -247,12 +247,17 @@ class _Walk:
         atom = self.store.atoms[f[0]]
         if f[0] == IOTA:
             return "a position"
+        if atom.op == "leaf" and atom.attributes[0] == "table":
+            return _recorded(*atom.attributes[1])
         if atom.op == "leaf":
             return show_polynomial(self.store, single(f.atom, ()), self.names)
         return f"the {atom.op}" if atom.op != "polynomial" else "a sum"
 
     def _operand(self, f: Factor, g: Factor, x: Polynomial, y: Polynomial, inside: int | None, term: Term) -> Finding:
-        text = f"{self._name(g)} stands where {self._name(f)} is wanted"
+        wanted, given = self._name(f), self._name(g)
+        if wanted == given:  # of two tensors of one name, nobody would know which is which
+            wanted, given = f"the specification's {wanted}", f"the implementation's {given}"
+        text = f"{given} stands where {wanted} is wanted"
         return self.found("operand", text, x, y, inside, term)
 
     def atoms(self, f: Factor, g: Factor, depth: int) -> Finding | None:
@@ -314,6 +319,12 @@ class _Walk:
             self.names.setdefault(named, "abcdefgh"[j % 8])
             replace[-1 - j] = variable(named)
         return substitute_factors(atom.summand, replace)
+
+
+def _recorded(shape: tuple[int, ...], numbers: tuple[Fraction | int | float, ...]) -> str:
+    """A recorded tensor by its shape and its first numbers: it has no name of its own."""
+    first = ", ".join(f"{float(x):.4g}" for x in numbers[:_NAMED])
+    return f"a recorded tensor {list(shape)} ({first}{', ...' if len(numbers) > _NAMED else ''})"
 
 
 def _brief(attribute: object) -> str:

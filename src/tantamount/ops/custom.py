@@ -18,6 +18,7 @@ from tantamount.ir.types import DType
 from tantamount.ops.algebra import ShapeProblem, Tensor
 from tantamount.ops.builder import Builder
 from tantamount.ops.expressions import ExpressionProblem, parse_expression, parse_python
+from tantamount.ops.hidden import refuse_hidden
 from tantamount.ops.labels import LabelProblem, apply_opaque, parse_labels
 from tantamount.ops.table import Operator
 
@@ -30,7 +31,8 @@ _ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 @lru_cache(maxsize=1024)
 def custom_operator(declared: CustomOperator, category: str = "vendor") -> Operator:
     """The row of a declared operator. Raises :class:`UserError` (place: the operator's name) for a declaration that is
-    not of the language."""
+    not of the language, and of an operator that nothing can be said of (:mod:`tantamount.ops.hidden`)."""
+    refuse_hidden(declared.name, f"operator {declared.name}")
     try:
         parameters = _parameters(declared.args)
         names = [p.name for p in parameters]

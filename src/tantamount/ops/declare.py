@@ -12,6 +12,7 @@ from typing import Any
 from tantamount.errors import TantamountError, UserError
 from tantamount.ir.graph import ANY_ARGUMENTS, CustomOperator
 from tantamount.ops.custom import custom_operator
+from tantamount.ops.hidden import refuse_hidden
 from tantamount.ops.table import Operator, insert, table
 
 __all__ = ["DECLARED", "definition", "load_operators", "opaque", "operator"]
@@ -63,6 +64,7 @@ def _declare(declared: CustomOperator) -> None:
 
 
 def _check_new(name: str) -> None:
+    refuse_hidden(name, f"operator {name}")
     if name in table():
         raise UserError(
             "operator-known", place=f"operator {name}", found="a second definition", needed="a name of its own",

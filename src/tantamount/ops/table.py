@@ -20,6 +20,7 @@ from tantamount.ir.types import DType
 from tantamount.ops.algebra import Number, PerRank, Scalar, ShapeProblem, Tensor
 from tantamount.ops.derive import facts_of_call, ordinary_calls, shared_facts
 from tantamount.ops.facts import Facts
+from tantamount.ops.hidden import refuse_hidden
 from tantamount.sizes.symbolic import is_number, is_size
 
 __all__ = [
@@ -265,6 +266,7 @@ def lookup(target: str, place: str) -> Operator:
     rows = table()
     row = rows.get(target)
     if row is None:
+        refuse_hidden(target, place)
         near = _nearest(target, len(rows))
         hint = f"nearest known: {', '.join(near)}" if near else "`tantamount ops` lists the known operators"
         if not target.startswith(_NAMESPACES):  # of the user, or of a library of kernels

@@ -36,6 +36,7 @@ class Survey:
     ``special``: for integer inputs, the numbers that they are compared with. ``numbers``: those that values are
     compared with or divided by; ``jumps``: something is compared, rounded or ordered. ``ordered``: integer inputs whose
     elements are compared with each other, as ends of groups are, with the greatest number of places that they divide.
+    ``products``: those among ``work`` that are of contractions, which take less time than other operations.
     """
 
     kept: int
@@ -46,6 +47,7 @@ class Survey:
     numbers: frozenset[Fraction] = frozenset()
     jumps: bool = False
     ordered: Mapping[str, int] = field(default_factory=dict[str, int])
+    products: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ def survey(graph: Graph, groups: Mapping[str, int] | None = None) -> Survey:
     numbers = frozenset(sorted(sketching.numbers, key=lambda x: (abs(x), x))[:_NUMBERS])
     ordered = {name: sketching.reached[name] for name in sketching.ordered if sketching.reached.get(name)}
     largest = max(largest, sketching.largest)
-    return Survey(kept, largest, sketching.work, bounds, special, numbers, sketching.jumps, ordered)
+    return Survey(kept, largest, sketching.work, bounds, special, numbers, sketching.jumps, ordered, sketching.products)
 
 
 def elements(graph: Graph, groups: Mapping[str, int] | None = None) -> tuple[int, int]:
@@ -118,6 +120,7 @@ class _Sketching(Interpretation):
         self.groups = groups
         self.largest = 0
         self.work = 0
+        self.products = 0
         self.bounds: dict[str, int] = {}
         self.compared: dict[str, int] = {}
         self.numbers: set[Fraction] = set()
@@ -245,6 +248,7 @@ class _Sketching(Interpretation):
     def contract(self, operands: Sequence[tuple[_Sketch, tuple[int, ...]]], result: tuple[int, ...]) -> _Sketch:
         sizes = {label: size for x, labels in operands for label, size in zip(labels, x.shape, strict=True)}
         self.work += prod(sizes.values())
+        self.products += prod(sizes.values())
         return self._new(tuple(sizes[label] for label in result))
 
     def maximum_over(self, x: _Sketch, dims: tuple[int, ...]) -> _Sketch:

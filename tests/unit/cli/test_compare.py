@@ -105,6 +105,10 @@ def separate():
 
 def wrong():
     return Separate()
+
+def broken():
+    model, tokens = Separate(), TOKENS
+    return model, (tokens.float() @ torch.zeros(3, 3),)
 """
 
 
@@ -120,6 +124,30 @@ def test_functions_that_build_models(tmp_path: Path, monkeypatch: pytest.MonkeyP
         found = CliRunner().invoke(app, ["compare", "pair_of_models:fused", name])
         assert found.exit_code == 2
         assert "error[compare-recipe]" in found.output
+    found = CliRunner().invoke(app, ["compare", "pair_of_models:fused", "pair_of_models:broken"])
+    assert found.exit_code == 2
+    assert "pair_of_models:broken (" in found.output
+    assert "pair_of_models.py:16 `return model, (tokens.float() @ torch.zeros(3, 3),)`" in found.output
+
+
+def test_a_wrong_file_of_relations_is_named(files: tuple[str, str], tmp_path: Path) -> None:
+    """In words of two programs: neither is a specification."""
+    path = tmp_path / "relations.toml"
+    assert run(*files, "--save-relations", str(path))[0] == 3
+    saved = path.read_text()
+    for old, new, place, said in (
+        ('"w" =', '"ww" =', "[inputs]", "'ww', which is no input of the first program"),
+        ('"a"', '"aa"', "[inputs]: w", "the name of an input of the second program"),
+        ('"y" =', '"yy" =', "[outputs]", "'yy', which is no output of the first program"),
+        ("[inputs]", "[input]", "relations.toml", "'input'"),
+    ):
+        path.write_text(saved.replace(old, new))
+        found = CliRunner().invoke(app, ["compare", *files, "--relations", str(path)])
+        assert found.exit_code == 2
+        first = found.output.splitlines()[0]
+        assert str(path) in first
+        assert first.endswith(place)
+        assert said in found.output
 
 
 def test_a_recipe_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:

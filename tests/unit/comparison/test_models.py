@@ -99,6 +99,26 @@ def test_a_loader_that_fails_is_said_to() -> None:
     assert caught.value.code == "compare-loader"
 
 
+def test_models_of_other_sizes_are_said_to_be(tmp_path: Path) -> None:
+    """By the name and the shapes of a tensor, whoever finds out: the state dict, a loader, or nobody."""
+    small, large = torch.nn.Linear(4, 4), torch.nn.Linear(4, 8)
+    x = (torch.zeros(2, 4),)
+    with pytest.raises(UserError) as caught:
+        tt.compare(small, large, inputs=x, loaders=(None, None))
+    assert (caught.value.code, caught.value.place.endswith(": weight")) == ("compare-loader", True)
+    assert caught.value.found == (
+        "shape [8, 4] in the model, [4, 4] in the checkpoint; 1 more tensors have other shapes, too"
+    )
+    with pytest.raises(UserError) as caught:
+        tt.compare(small, large, inputs=x, loaders=(None, lambda model, state: model.load_state_dict(state)))
+    assert "size mismatch for weight: copying a param with shape torch.Size([4, 4])" in caught.value.found
+    notes = tt.compare(torch.nn.Sequential(small), torch.nn.Sequential(large, torch.nn.Linear(8, 4)), inputs=x).notes
+    assert notes[0] == (
+        "nothing relates inputs of other shapes: 0.weight is [4, 4] in the first program and [8, 4] in the second "
+        "(and 1 more of other shapes)"
+    )
+
+
 def test_two_loaders_need_a_checkpoint() -> None:
     with pytest.raises(UserError) as caught:
         tt.compare(Fused(), Separate(), inputs=(TOKENS,), loaders=(load, load))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -102,6 +103,97 @@ def test_a_parameter_of_which_a_part_is_found(tmp_path: Path, case: str) -> None
     )
     assert found.verdict is verdict, found.text()  # of tables that are transposed it is not seen
     assert found.notes[0].startswith(f"{count} of 2 recorded tensors")
+
+
+def test_other_weights_are_what_is_said_first(tmp_path: Path) -> None:
+    """A number, a bias, and a model that was never filled: the headline names them, and if anything else differs."""
+    import torch
+
+    x = (torch.zeros(3, 4),)
+    found = compare(network(), read_graph(file(tmp_path, "one number")), inputs=x)
+    assert found.mismatch is not None
+    assert found.mismatch.headline == (
+        "other weights: up (1.weight), recorded in the second program, have other numbers than the first program's "
+        "parameters (by up to 0.5); with equal numbers both compute the same (PROVED)"
+    )
+    assert "fill the model" in found.mismatch.hint
+    other = network()
+    for name in ("1.weight", "3.weight"):
+        torch.nn.init.uniform_(other.get_parameter(name))
+    found = compare(read_graph(file(tmp_path, "epsilon")), other, inputs=x)
+    assert found.verdict is Verdict.REFUTED
+    assert found.mismatch is not None
+    said, _, rest = found.mismatch.headline.partition("; with equal numbers they differ, too: ")
+    assert said.startswith("other weights: up (")
+    assert "down (" in said
+    assert " is not the first program's n" in rest  # the norm
+    found = compare(read_graph(file(tmp_path, "swapped")), network(), inputs=x)
+    assert found.mismatch is not None
+    assert not found.mismatch.headline.startswith("other weights")  # they are at another place
+
+
+RECORDED = """tantamount graph 1
+%x: float32[4] = input
+%w: float32[2] = constant w
+%s: float32[2] = aten.sin.default(%w)
+%t: float32[] = aten.sum.default(%s)
+%y: float32[4] = aten.mul.Tensor(%x, %t)
+output y = %y
+value w: float32[2] = [0.3, 0.7]
+"""
+
+
+def test_other_sizes_are_what_is_said_first(tmp_path: Path) -> None:
+    import torch
+
+    class Scaled(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w = torch.nn.Parameter(torch.arange(3) / 7)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * self.w.sin().sum()
+
+    (tmp_path / "a.graph").write_text(RECORDED)
+    found = compare(read_graph(tmp_path / "a.graph", weights=True), Scaled(), inputs=(torch.zeros(4),))
+    assert found.mismatch is not None
+    said, _, rest = found.mismatch.headline.partition("; with equal numbers they differ, too: ")
+    assert said == "other sizes: w is [2] in the first program and [3] in the second"
+    assert rest
+
+
+def test_a_saved_program_against_a_model_with_other_weights(tmp_path: Path) -> None:
+    """All are named; and no formula calls a recorded tensor by a name that another has, too."""
+    import torch
+
+    def made(seed: int) -> nn.Module:
+        torch.manual_seed(seed)
+        return torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 8))
+
+    x = (torch.zeros(3, 8),)
+    torch.export.save(torch.export.export(made(0), x), tmp_path / "a.pt2")
+    saved = read_graph(tmp_path / "a.pt2", weights=True)
+    assert compare(saved, made(0), inputs=x).proved
+    found = compare(saved, made(1), inputs=x)
+    assert found.mismatch is not None
+    assert found.mismatch.headline.startswith(
+        "other weights: 0.weight, 0.bias, 2.weight, 2.bias, recorded in the first"
+    )
+    assert found.mismatch.headline.endswith("with equal numbers both compute the same (PROVED)")
+    assert re.search(
+        r"a recorded tensor \[\d+\] \(.+\) stands where a recorded tensor \[\d+\] \(.+\) is wanted",
+        found.mismatch.difference,
+    )
+
+
+def test_no_sentence_has_one_name_for_two_tensors() -> None:
+    """Inputs that are called the same on both sides and are not the same: whose each is, is said."""
+    graph = graph_of("x: float32[2, 2]\nw: float32[2, 2]\ny = mm(x, w)\n-> y")
+    found = compare_pair(pair_of(graph, graph, inputs={"x": {"relation": 'rank(0, "x")'}}, guess=False), Comparing())
+    assert found.verdict is Verdict.REFUTED
+    assert found.mismatch is not None
+    said = f"{found.mismatch.headline}\n{found.mismatch.difference}"
+    assert "the second program's w stands where the first program's w is wanted" in said
 
 
 @pytest.mark.parametrize(

@@ -245,6 +245,17 @@ def test_a_file_that_does_not_fit_is_a_clear_error(
     assert place in caught.value.place
 
 
+def test_relations_of_arguments_stand_beside_those_of_parameters(saved: str, tmp_path: Path) -> None:
+    """They are used, and a name that there is not is an error that names the file."""
+    assert given(f"{saved}\n[inputs]\nids = 'rank(0, \"tokens\")'\n", tmp_path).proved
+    for table in ("inputs", "outputs"):
+        with pytest.raises(UserError) as caught:
+            given(f"{saved}\n[{table}]\nnothing = 'rank(0, \"tokens\")'\n", tmp_path)
+        assert "relations.toml: " in caught.value.place
+        with pytest.raises(UserError, match="relations for other sizes"):
+            tt.compare(Fused(), Separate(), inputs=(TOKENS,), relations=[tmp_path / "relations.toml"] * 3)
+
+
 def test_a_number_that_is_none_is_a_clear_error(tmp_path: Path) -> None:
     path = tmp_path / "r.toml"
     path.write_text(

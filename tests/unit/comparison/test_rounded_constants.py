@@ -96,6 +96,47 @@ def test_a_table_of_something_else_stays(what: str, table: np.ndarray, dtype: st
     assert with_closed_forms(job) == (job, ()), what
 
 
+SLOPES = """
+x: float32[6, 4]
+n = aten.arange.start(1, 5, dtype=int32)
+b = aten.full.default([], 0.7071067811865476, dtype=float32)
+s = aten.pow.Tensor_Tensor(b, n)
+a = mul(x, s)
+y = SCALED
+-> y
+"""
+
+
+@pytest.mark.parametrize(
+    ("scaled", "factor", "taken"),
+    [("div(a, 5.656854249492381)", 32**-0.5, True), ("mul(a, 0.3)", 0.3, True), ("mul(a, 0.3)", 0.3001, False)],
+)
+def test_a_table_of_slopes_with_the_scale_in_it(scaled: str, factor: float, taken: bool) -> None:
+    """vLLM's Falcon: its slopes of ALiBi are divided by the root of the head size, which the other program does to what
+    it computes of them. Another scale is told apart."""
+    slopes = (np.float32(0.5**0.5) ** np.arange(1, 5, dtype=np.float32) * np.float32(factor)).astype(np.float32)
+    computed = SLOPES.replace("SCALED", scaled)
+    answer = compare(job_of(computed, recorded(slopes)))
+    assert answer.proved is taken
+    if taken:
+        (told,) = [one.text for one in answer.assumptions if one.name == "rounded-constants"]
+        assert f"is s {'/ 5.6568' if scaled[0] == 'd' else '* 0.3'}" in told
+        assert compare(job_of(recorded(slopes), computed)).proved
+
+
+@pytest.mark.parametrize("base", [0.7071067811865476, 3.3, 1e-3])
+def test_bounds_hold_for_powers(base: float) -> None:
+    """Of a base that float32 rounds, and exponents that are tensors."""
+    found = bounded_constants(
+        typed_graph(SLOPES.replace("0.7071067811865476", repr(base)).replace("SCALED", "mul(a, 2)"))
+    )
+    exact = np.array([base**k for k in range(1, 5)])
+    single = (np.float32(base) ** np.arange(1, 5, dtype=np.float32)).astype(np.float64)
+    assert np.allclose(found["s"].value, exact, rtol=1e-12)
+    assert (np.abs(single - exact) <= found["s"].error).all()
+    assert (found["s"].error <= 1e-5 * exact).all()
+
+
 def test_bounds_hold_for_long_tables() -> None:
     long = COMPUTED.replace("arange.default(6", "arange.default(8192")
     long = long.replace("y = mul(x, c)", "s = slice(c, 0, 0, 6)\ny = mul(x, s)")

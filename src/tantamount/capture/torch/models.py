@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from tantamount.capture.fx_json import graph_of
 from tantamount.capture.programs import Program
-from tantamount.capture.torch.problems import loader_problem
+from tantamount.capture.torch.problems import loader_problem, other_shapes
 from tantamount.capture.torch.programs import capture
 from tantamount.errors import UserError
 from tantamount.limits import limits_from_environment
@@ -91,7 +91,12 @@ def loader_of(model: Any, load: LoadInto | None, side: str) -> Callable[[Mapping
     if is_foreign(model):
         return model.loader(load, side)
 
+    own = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()} if load is None else {}
+
     def run(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
+        wrong = other_shapes(side, own, {name: values.shape for name, values in checkpoint.items()})
+        if wrong is not None:
+            raise wrong
         held = copy.deepcopy(model)
         if any(t.device.type == "meta" for t in (*held.parameters(), *held.buffers())):
             held = held.to_empty(device="cpu")

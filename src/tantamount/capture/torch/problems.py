@@ -6,7 +6,7 @@ from __future__ import annotations
 import linecache
 import re
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from torch import Tensor, fx, nn
 from torch.nn.parameter import is_lazy
@@ -15,8 +15,8 @@ from tantamount.capture.torch.sources import is_user_file, shown_file, user_line
 from tantamount.errors import EnvironmentFault, UserError, environment_fault
 
 __all__ = [
-    "check_modules", "check_quantised", "line_of", "loader_problem", "not_captured", "refused_ddp", "said",
-    "unknown_parameter",
+    "check_modules", "check_quantised", "in_one_line", "line_of", "loader_problem", "not_captured", "other_shapes",
+    "refused_ddp", "said", "unknown_parameter",
 ]  # fmt: skip
 
 
@@ -24,6 +24,12 @@ def said(problem: BaseException) -> str:
     """The type and the first line of an exception."""
     first = next(iter(str(problem).strip().splitlines()), "")
     return f"{type(problem).__name__}: {first}"[:400] if first else type(problem).__name__
+
+
+def in_one_line(problem: BaseException) -> str:
+    """The type and all lines of an exception, as one: libraries that check settings say on the second what is wrong."""
+    text = " ".join(str(problem).split())
+    return f"{type(problem).__name__}: {text[:400]}" if text else type(problem).__name__
 
 
 def line_of(problem: BaseException) -> str:
@@ -145,7 +151,23 @@ def unknown_parameter(parameter: Tensor) -> UserError:
 def loader_problem(side: str, problem: Exception, needed: str) -> UserError:
     """The error that says that the loader of one of two compared programs has raised something."""
     return UserError(
-        "compare-loader", place=f"the loader of the {side} program{line_of(problem)}", found=said(problem),
-        needed=needed,
+        "compare-loader", place=f"the loader of the {side} program{line_of(problem)}",
+        found=in_one_line(problem), needed=needed,
         hint="it is run on numbered checkpoints in float64, of the names and shapes that `checkpoint` has",
+    )  # fmt: skip
+
+
+def other_shapes(side: str, own: Mapping[str, Sequence[int]], given: Mapping[str, Sequence[int]]) -> UserError | None:
+    """The error that says that tensors of a checkpoint have other shapes than those of their names in a model that has
+    no loader but its state dict; ``None`` if none has."""
+    found = [name for name in own if name in given and tuple(own[name]) != tuple(given[name])]
+    if not found:
+        return None
+    name = found[0]
+    more = f"; {len(found) - 1} more tensors have other shapes, too" if len(found) > 1 else ""
+    return UserError(
+        "compare-loader", place=f"the {side} program, which is filled from its own state dict: {name}",
+        found=f"shape {list(own[name])} in the model, {list(given[name])} in the checkpoint{more}",
+        needed="one shape",
+        hint="build both models at the same sizes, or give a loader that makes the one shape of the other",
     )  # fmt: skip

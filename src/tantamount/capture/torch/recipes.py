@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from tantamount.capture.torch.problems import said
+from tantamount.capture.torch.problems import in_one_line, line_of, said
 from tantamount.errors import TantamountError, UserError
 
 __all__ = ["RECIPES", "Built", "built", "settings_of"]
@@ -69,19 +69,16 @@ def built(name: str) -> Built:
     except ImportError as problem:
         raise _not_imported(name, recipe, problem) from problem
     except (Exception, SystemExit) as problem:
+        own = recipe not in RECIPES or recipe == "jax"  # else the line is one of a library
         raise UserError(
-            "compare-recipe", place=name, found=_whole(problem), needed="a model that can be built",
+            "compare-recipe", place=f"{name}{line_of(problem) if own else ''}", found=in_one_line(problem),
+            needed="a model that can be built",
             hint=f"{recipe}:WHAT,key=value: keys are those of its configuration" if recipe in RECIPES
             else f"MODULE:FUNCTION takes {_OWN}",
         ) from problem  # fmt: skip
     if isinstance(found.model, nn.Module):
         found.model.eval()
     return found
-
-
-def _whole(problem: BaseException) -> str:
-    """A message with all its lines, as one: libraries that check settings say on the second what is wrong."""
-    return f"{type(problem).__name__}: {' '.join(str(problem).split())[:300]}"
 
 
 def _not_imported(name: str, recipe: str, problem: ImportError) -> UserError:
@@ -105,9 +102,11 @@ def _own(module: str, attribute: str) -> Built:
     returned = value()
     options = dict(returned[2]) if isinstance(returned, tuple) and len(returned) == 3 else {}
     fits = isinstance(returned, tuple) and len(returned) in (2, 3) and isinstance(returned[0], nn.Module)
-    if not fits or not set(options) <= {"load", "checkpoint"}:
+    if not fits or not isinstance(returned[1], (tuple, list, dict)) or not set(options) <= {"load", "checkpoint"}:
+        kinds = [type(one).__name__ for one in returned] if isinstance(returned, tuple) else []
         raise UserError(
-            "compare-recipe", place=f"{module}:{attribute}()", found=f"{type(returned).__name__}",
+            "compare-recipe", place=f"{module}:{attribute}()",
+            found=f"({', '.join(kinds)})" if kinds else type(returned).__name__,
             needed='(model, inputs) or (model, inputs, {"load": function or None, "checkpoint": {name: shape}})',
         )  # fmt: skip
     inputs = returned[1] if isinstance(returned[1], dict) else tuple(returned[1])
@@ -275,12 +274,13 @@ def _megatron(text: str) -> Built:
 def _vllm(text: str) -> Built:
     """``vllm:DIR``, ``vllm:config.json`` or ``vllm:MODEL_TYPE``: vLLM's model of a configuration of transformers,
     filled by vLLM's own loader; keys are the configuration's (``experts``, which says how transformers computes them,
-    says nothing here). Needs vLLM's CPU build."""
+    says nothing here), and ``kv_cache_dtype``: of its cache. Needs vLLM's CPU build."""
     import_module("vllm")
     module: Any = import_module("tantamount.capture.torch.vllm_models")
     what, values = _split(text)
-    tokens, _ = _tokens(values), values.pop("experts", None)
-    return Built(module.VllmModel(_config(what, values)), (tokens,), module.VllmModel.load)
+    tokens, cache = _tokens(values), values.pop("kv_cache_dtype", "auto")
+    values.pop("experts", None)
+    return Built(module.VllmModel(_config(what, values), cache), (tokens,), module.VllmModel.load)
 
 
 def _jax(text: str) -> Built:

@@ -71,7 +71,7 @@ def _captured(
 
 
 # ---------------------------------------------------------------------------------------------- vLLM
-def _model(config: Any, world: int, rank: int) -> tuple[Any, nn.Module]:
+def _model(config: Any, world: int, rank: int, cache: str = "auto") -> tuple[Any, nn.Module]:
     """vLLM's settings and the model of a rank, within the process groups that are initialised."""
     from vllm.config import (
         CacheConfig,
@@ -92,7 +92,9 @@ def _model(config: Any, world: int, rank: int) -> tuple[Any, nn.Module]:
         window = model_config.get_sliding_window() if layers <= {"sliding_attention"} else None
         settings = VllmConfig(
             model_config=model_config,
-            cache_config=CacheConfig(sliding_window=window),  # as its engine has it: others are their layers'
+            cache_config=CacheConfig(
+                sliding_window=window, cache_dtype=cache
+            ),  # as its engine has it: others are their layers'
             parallel_config=ParallelConfig(tensor_parallel_size=1),  # more are looked for on this machine
             compilation_config=CompilationConfig(mode=0),
         )
@@ -139,12 +141,13 @@ def _groups(world: int, rank: int) -> Generator[None]:
         yield
 
 
-def model_of(config: Any) -> tuple[Any, nn.Module]:
-    """vLLM's settings and its model of a configuration of transformers, on one device."""
+def model_of(config: Any, cache: str = "auto") -> tuple[Any, nn.Module]:
+    """vLLM's settings and its model of a configuration of transformers, on one device. ``cache``: the type of keys and
+    values in its cache, as vLLM calls it."""
     if not dist.is_initialized():
         store = import_module("torch.testing._internal.distributed.fake_pg").FakeStore()
         dist.init_process_group("fake", rank=0, world_size=1, store=store)
-    return _model(config, 1, 0)
+    return _model(config, 1, 0, cache)
 
 
 def forward_of(model: Any, settings: Any) -> Callable[[Tensor, Tensor], dict[str, Tensor]]:

@@ -33,21 +33,23 @@ def _with_architecture(config: Any) -> Any:
 
 
 class VllmModel(nn.Module):
-    """vLLM's implementation of a model of transformers: the logits of one prompt, of shape (tokens, vocabulary)."""
+    """vLLM's implementation of a model of transformers: the logits of one prompt, of shape (tokens, vocabulary).
+    ``cache``: the type of keys and values in its cache."""
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: Any, cache: str = "auto") -> None:
         super().__init__()
+        self.cache = cache
         self.config = _with_architecture(config)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            self.settings, self.model = model_of(self.config)
+            self.settings, self.model = model_of(self.config, cache)
         for parameter in self.model.parameters():  # which are memory that nothing was written into
             parameter.data.zero_()
         self.prompts = prompt_attentions(self.modules(), {id(one): name for name, one in self.named_parameters()})
         with_kernels_of_experts(self.modules())
 
     def __deepcopy__(self, _: Any) -> VllmModel:
-        return VllmModel(self.config)  # settings and groups cannot be copied; weights come from loaders
+        return VllmModel(self.config, self.cache)  # settings and groups cannot be copied; weights come from loaders
 
     def forward(self, tokens: Tensor) -> Tensor:
         """The logits, of shape (1, tokens, vocabulary)."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -26,18 +26,22 @@ from tantamount.capture.torch.programs import capture
 from tantamount.limits import limits_from_environment
 
 __all__ = [
-    "PromptAttention", "attending", "attention_of", "paged", "prompt_attentions", "spliced", "with_computed_tables",
+    "PromptAttention", "attending", "attention_of", "paged", "prompt_attentions", "spliced", "towards_zero",
+    "with_computed_tables",
 ]  # fmt: skip
 
 _TABLE = "cos_sin_cache"  # of a rotary embedding
 
 # what a kernel holds beside its numbers, where one device attends causally to an ordinary cache
 _ORDINARY: Mapping[str, object] = {
-    "attn_type": "decoder", "kv_cache_dtype": "auto", "is_fp8_kv_cache": False, "kv_sharing_target_layer_name": None,
+    "attn_type": "decoder", "kv_sharing_target_layer_name": None,
     "use_zentorch_sdpa": False, "need_to_return_lse_for_decode": False,
     "dcp_rank": 0, "dcp_world_size": 1, "pcp_rank": 0, "pcp_world_size": 1, "total_cp_rank": 0,
     "total_cp_world_size": 1,
 }  # fmt: skip
+_CACHED = {"fp8": "float8_e4m3fn", "fp8_e4m3": "float8_e4m3fn", "fp8_e5m2": "float8_e5m2"}
+# of a type of 8 bits: binary digits after the point, the least exponent, and the largest number
+_NARROW = {"float8_e4m3fn": (3, -6, 448.0), "float8_e5m2": (2, -14, 57344.0)}
 _OF_SHAPES = frozenset({"num_heads", "num_kv_heads", "num_queries_per_kv", "head_size"})
 _NUMBERS = frozenset({"scale", "sliding_window", "logits_soft_cap", "alibi_slopes"})
 
@@ -47,13 +51,16 @@ class PromptAttention:
     """Causal attention of a prompt over itself. ``window``: how many keys a query sees, its own among them (0: all
     before it); ``cap``: scores are ``cap tanh(score / cap)`` (0: as they are); ``slopes``: of ALiBi, one for each
     query head (none: no bias); ``sinks``: the parameter that has one more score for every query head, which takes part
-    in the softmax and has no value (none: no such score)."""
+    in the softmax and has no value (none: no such score); ``cached``: the type of the cache where that is of 8 bits
+    (none: that of the keys), which holds keys and values divided by ``scales``."""
 
     scale: float
     window: int = 0
     cap: float = 0.0
     slopes: tuple[float, ...] = field(default=())
     sinks: str = ""
+    cached: str = ""
+    scales: tuple[float, float] = (1.0, 1.0)
 
     def __call__(self, query: Tensor, key: Tensor, value: Tensor, sinks: Tensor | None = None) -> Tensor:
         """The attention, of shape (tokens, heads, value size), of a query of shape (tokens, heads, size) and of keys
@@ -61,6 +68,8 @@ class PromptAttention:
         the sinks, one for each query head, if it has some."""
         tokens, heads = query.shape[:2]
         each = heads // key.shape[1]
+        if self.cached:
+            key, value = (towards_zero(x / s, self.cached) * s for x, s in zip((key, value), self.scales, strict=True))
         key, value = (x.unsqueeze(2).expand(-1, -1, each, -1).reshape(tokens, heads, -1) for x in (key, value))
         scores = torch.matmul(query.permute(1, 0, 2), key.permute(1, 2, 0)) * self.scale
         if self.cap:
@@ -93,13 +102,16 @@ def paged(
     ops: Any = import_module("vllm._custom_ops")
     instructions = import_module("vllm.v1.attention.backends.cpu_attn")._get_attn_isa
     (tokens, heads, size), (length, groups, _) = query.shape, key.shape
-    kind = instructions(query.dtype, block, size, "auto")
+    held = next((name for name, cached in reversed(_CACHED.items()) if cached == attention.cached), "auto")
+    more = {"k_scale": attention.scales[0], "v_scale": attention.scales[1], "kv_cache_dtype": held}
+    kind = instructions(query.dtype, block, size, held)
     count = -(-length // block)
-    cache = torch.zeros(count, groups, 2 * block, size, dtype=query.dtype).chunk(2, dim=2)
+    stored = torch.uint8 if attention.cached else query.dtype
+    cache = torch.zeros(count, groups, 2 * block, size, dtype=stored).chunk(2, dim=2)
     table = torch.arange(count - 1, -1, -1, dtype=torch.int32)
     places = torch.arange(length)
     slots = table[places // block].to(torch.int64) * block + places % block
-    ops.cpu_attn_reshape_and_cache(key, value, *cache, slots, kind)
+    ops.cpu_attn_reshape_and_cache(key, value, *cache, slots, kind, **more)
     starts, lengths = (torch.tensor(x, dtype=torch.int32) for x in ([0, tokens], [length]))
     window, found = attention.window or -1, torch.zeros_like(query)
     plan = ops.cpu_attn_get_scheduler_metadata(
@@ -108,9 +120,18 @@ def paged(
     ops.cpu_attention_with_kv_cache(
         query, *cache, found, starts, lengths, attention.scale, True,
         torch.tensor(attention.slopes) if attention.slopes else None, window, table.unsqueeze(0), attention.cap, plan,
-        sinks,
+        sinks, **more,
     )  # fmt: skip
     return found
+
+
+def towards_zero(x: Tensor, kind: str) -> Tensor:
+    """Numbers as vLLM's kernel for CPUs writes them into a cache of 8 bits: the nearest ones of that type that are no
+    larger in magnitude, and not the nearest ones, as a cast gives them. What is too large is the largest one."""
+    digits, least, most = _NARROW[kind]
+    exponent = torch.floor(torch.log2(x.abs().clamp(min=2.0**least)))
+    step = torch.exp2(exponent - digits)
+    return (torch.trunc(x / step) * step).clamp(-most, most)
 
 
 @contextmanager
@@ -141,10 +162,16 @@ def _attend(
     return output.copy_(paged(attention, query, key, value, sinks).reshape(output.shape))
 
 
-def attention_of(kernel: Any, names: Mapping[int, str] | None = None) -> PromptAttention | None:
+def attention_of(
+    kernel: Any, names: Mapping[int, str] | None = None, scales: tuple[float, float] | None = None
+) -> PromptAttention | None:
     """The attention that vLLM's kernel of a layer computes; ``None`` where it holds something that is not known.
-    ``names``: of parameters, by what ``id`` gives for them."""
+    ``names``: of parameters, by what ``id`` gives for them; ``scales``: of keys and values in a cache of 8 bits."""
     known = dict(vars(kernel))
+    kind, narrow = known.pop("kv_cache_dtype", "auto"), known.pop("is_fp8_kv_cache", None)
+    cached = _CACHED.get(kind, "") if isinstance(kind, str) else ""
+    if (not cached and kind != "auto") or narrow not in (None, bool(cached)) or (cached and scales is None):
+        return None
     sinks = known.pop("sinks", None)
     if sinks is not None and id(sinks) not in (names or {}):
         return None
@@ -163,7 +190,17 @@ def attention_of(kernel: Any, names: Mapping[int, str] | None = None) -> PromptA
         float(cap or 0.0),
         () if slopes is None else tuple(float(x) for x in slopes),
         "" if sinks is None else (names or {})[id(sinks)],
+        cached,
+        scales if cached and scales is not None else (1.0, 1.0),
     )
+
+
+def _scales_of(layer: Any) -> tuple[float, float] | None:
+    """The scales of keys and values that a layer gives its kernel; ``None`` for a layer that computes them."""
+    scales = tuple(getattr(layer, f"_{which}_scale_float", None) for which in "kv")
+    if getattr(layer, "calculate_kv_scales", False) or not all(isinstance(s, float) and s > 0 for s in scales):
+        return None
+    return cast("tuple[float, float]", scales)
 
 
 def prompt_attentions(modules: Iterable[Any], names: Mapping[int, str] | None = None) -> dict[str, PromptAttention]:
@@ -172,7 +209,7 @@ def prompt_attentions(modules: Iterable[Any], names: Mapping[int, str] | None = 
     found: dict[str, PromptAttention] = {}
     for module in modules:
         name, kernel = getattr(module, "layer_name", None), getattr(module, "impl", None)
-        attention = None if name is None or kernel is None else attention_of(kernel, names)
+        attention = None if name is None or kernel is None else attention_of(kernel, names, _scales_of(module))
         if attention is not None:
             found[str(name)] = found[f"LayerName({name!r})"] = attention
     return found

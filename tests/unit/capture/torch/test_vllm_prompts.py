@@ -24,6 +24,7 @@ from tantamount.capture.torch.vllm_prompts import (
     PromptAttention,
     attention_of,
     prompt_attentions,
+    towards_zero,
     with_computed_tables,
 )
 from tantamount.limits import Limits
@@ -37,6 +38,7 @@ KINDS = {
     "cap": PromptAttention(0.5, cap=2.0),
     "ALiBi": PromptAttention(0.5, slopes=SLOPES),
     "all": PromptAttention(0.25, 4, 3.0, SLOPES),
+    "float8": PromptAttention(0.5, cached="float8_e4m3fn", scales=(0.5, 0.25)),
 }
 
 
@@ -47,9 +49,29 @@ def drawn() -> tuple[Any, Any, Any]:
     return q, k, v
 
 
+def below(x: Any, kind: str) -> Any:
+    """The number of 8 bits that is nearest to each among those that are no larger in magnitude."""
+    every = torch.arange(256, dtype=torch.uint8).view(getattr(torch, kind)).double()
+    every = every[every.isfinite() & (every >= 0)].sort().values
+    return every[torch.searchsorted(every, x.abs().contiguous(), right=True) - 1] * x.sign()
+
+
+@pytest.mark.parametrize("kind", ["float8_e4m3fn", "float8_e5m2"])
+def test_numbers_of_eight_bits_towards_zero(kind: str) -> None:
+    generator = torch.Generator().manual_seed(1)
+    drawn = torch.randn(4000, generator=generator, dtype=torch.float64)
+    x = drawn * 2.0 ** torch.randint(-20, 18, (4000,), generator=generator)
+    edges = torch.tensor([0.0, 448, 449, -464, 57344, 6e4, -1e9, 2**-9, 2**-10, 2**-6, -0.99 * 2**-6, 2**-14, 1, 2])
+    x = torch.cat([x, edges.double()])
+    assert torch.equal(towards_zero(x, kind), below(x, kind))
+    assert not torch.equal(towards_zero(drawn, kind), drawn.to(getattr(torch, kind)).double())  # which are the nearest
+
+
 def expected(attention: PromptAttention) -> Any:
     """One query at a time, over the keys that it sees."""
     q, k, v = drawn()
+    if attention.cached:
+        k, v = (below(x / s, attention.cached) * s for x, s in zip((k, v), attention.scales, strict=True))
     out = torch.zeros(7, HEADS, 6, dtype=torch.float64)
     for t in range(7):
         for h in range(HEADS):
@@ -83,6 +105,13 @@ def test_what_a_kernel_holds_is_consumed() -> None:
     assert attention_of(kernel()) == PromptAttention(0.25)
     whole = kernel(sliding_window=4, logits_soft_cap=3.0, alibi_slopes=torch.tensor(SLOPES))
     assert attention_of(whole) == PromptAttention(0.25, 4, 3.0, SLOPES)
+    for kind, name in (("fp8", "float8_e4m3fn"), ("fp8_e4m3", "float8_e4m3fn"), ("fp8_e5m2", "float8_e5m2")):
+        narrow = kernel(kv_cache_dtype=kind, is_fp8_kv_cache=True)
+        assert attention_of(narrow, scales=(0.5, 2.0)) == PromptAttention(0.25, cached=name, scales=(0.5, 2.0))
+        layer = SimpleNamespace(layer_name="a", impl=narrow, _k_scale_float=0.5, _v_scale_float=2.0)
+        assert prompt_attentions([layer])["a"].scales == (0.5, 2.0)
+        layer.calculate_kv_scales = True
+        assert prompt_attentions([layer]) == {}
 
 
 @pytest.mark.parametrize(
@@ -90,7 +119,9 @@ def test_what_a_kernel_holds_is_consumed() -> None:
     [
         {"attn_type": Kind.ENCODER},
         {"sinks": torch.zeros(4)},
-        {"kv_cache_dtype": "fp8"},
+        {"kv_cache_dtype": "fp8"},  # and no scales
+        {"kv_cache_dtype": "nvfp4"},
+        {"kv_cache_dtype": "auto", "is_fp8_kv_cache": True},
         {"kv_sharing_target_layer_name": "layers.0"},
         {"dcp_world_size": 2},
         {"sliding_window": (3, 3)},
@@ -129,7 +160,7 @@ def program(index: int = 1) -> Program:
     return Program(graph, document)
 
 
-@pytest.mark.parametrize("kind", ["plain", "all"])
+@pytest.mark.parametrize("kind", ["plain", "all", "float8"])
 def test_a_call_becomes_its_definition(kind: str) -> None:
     prompts = {"LayerName('a')": KINDS[kind]}
     graph = with_kernels(program(), {}, prompts).graph
