@@ -86,13 +86,12 @@ _LABELS = tuple(
     for old, new in (("specification", "first"), ("implementation", "second"))
 )
 _RANK = re.compile(r"(?<=\w) on rank 0(?!\w)")
-_ON_RANK = re.compile(r"(?<![\w./\-])on rank 0, ")
 
 
 def _said(text: str) -> str:
     for pattern, to in (*_LABELS, *_WORDS):
         text = pattern.sub(to, text)
-    return _RANK.sub(" in the second program", _ON_RANK.sub("", text))
+    return _RANK.sub(" in the second program", text)
 
 
 def _output(output: OutputReport) -> OutputReport:
