@@ -18,11 +18,13 @@ import tomli_w
 import torch
 import torch.distributed as dist
 
+from tantamount.capture.fields import nearest
 from tantamount.capture.interpolated import POINTS, with_symbols
 from tantamount.capture.programs import Program, write_document
 from tantamount.capture.readers import read_graph
 from tantamount.capture.torch.llama.balance import Balance, fractions_of
 from tantamount.capture.torch.llama.experts import ExpertShape
+from tantamount.capture.torch.llama.fit import check
 from tantamount.capture.torch.llama.model import Shape
 from tantamount.capture.torch.llama.presets import EXPERTS, PRESETS
 from tantamount.capture.torch.llama.ranks import Ranks
@@ -30,7 +32,6 @@ from tantamount.capture.torch.llama.spread import (
     FROZEN,
     Degrees,
     Weight,
-    check,
     empty,
     layers_of,
     pieces_of,
@@ -67,24 +68,44 @@ def new_plan(model: str, sizes: Mapping[str, int], degrees: Mapping[str, Any], f
     known = Degrees(**degrees)
     known = replace(known, dispatch=known.dispatch or known.ep > 1 or known.capacity > 0)
     if known.optimizer not in ("adamw", "sgd"):
-        raise UserError("plan-model", place="plan new", found=f"optimizer {known.optimizer}", needed="adamw or sgd")
+        raise UserError(
+            "plan-model", place="plan new --optimizer", found=known.optimizer, needed="adamw or sgd",
+            hint="leave it out for adamw",
+        )  # fmt: skip
     if model in EXPERTS:
         return write_plan(folder, model, _with_sizes(EXPERTS[model], model, sizes), known)
     wanted = [field.name for field in fields(Shape) if field.name != "theta"]
     if preset is None and model != "llama":
-        raise UserError("plan-model", place="plan new", found=model, needed=f"llama, {', '.join((*PRESETS, *EXPERTS))}")
+        names = ("llama", *PRESETS, *EXPERTS)
+        raise UserError(
+            "plan-model", place="plan new MODEL", found=model, needed=f"one of {', '.join(names)}",
+            hint=nearest(model, names),
+        )  # fmt: skip
     missing = [name for name in wanted if name not in sizes]
     if preset is None and missing:
-        raise UserError("plan-model", place="plan new llama", found=f"no {', '.join(missing)}", needed="all its sizes")
+        raise UserError(
+            "plan-model", place="plan new llama", found=f"no {_options(missing)}", needed="all sizes of the model",
+            hint=f"give them, or take a model that has sizes: {', '.join(PRESETS)}",
+        )  # fmt: skip
     shape = Shape(**sizes) if preset is None else replace(preset, **sizes)
     return write_plan(folder, model, shape, known)
 
 
 def _with_sizes(shape: ExpertShape, model: str, sizes: Mapping[str, int]) -> ExpertShape:
-    unknown = [name for name in sizes if name not in ("layers", "hidden", "heads", "kv_heads", "ffn", "vocab")]
-    if unknown or (shape.latent is not None and "kv_heads" in sizes):
-        raise UserError("plan-model", place=f"plan new {model}", found=", ".join(sizes), needed="sizes that it has")
+    known = {"layers", "hidden", "heads", "vocab", *(("ffn",) if shape.dense else ())}
+    known |= {"kv_heads"} if shape.latent is None else set()
+    unknown = [name for name in sizes if name not in known]
+    if unknown:
+        raise UserError(
+            "plan-model", place=f"plan new {model}", found=_options(unknown), needed=f"of {_options(sorted(known))}",
+            hint="leave out what the model does not have: latent attention has keys for every head, and only dense "
+            "layers have a network of width --ffn",
+        )  # fmt: skip
     return replace(shape, **sizes)
+
+
+def _options(names: Sequence[str]) -> str:
+    return ", ".join(f"--{name.replace('_', '-')}" for name in names)
 
 
 def write_plan(folder: Path, name: str, shape: Shape | ExpertShape, degrees: Degrees) -> Path:
