@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -37,7 +37,7 @@ def make_folder(path: Path) -> None:
 
 
 @contextmanager
-def whole_folder(path: Path, replaceable: Callable[[Path], bool] | None = None, hint: str = "") -> Iterator[Path]:
+def whole_folder(path: Path, replaceable: Callable[[Path], bool] | None = None, hint: str = "") -> Generator[Path]:
     """A folder to write to, whose files are those of ``path`` once all are written; if something is raised, ``path`` is
     as it was before.
 
