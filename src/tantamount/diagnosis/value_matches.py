@@ -273,12 +273,18 @@ class ValueMatches:
             return
         names = sorted({name for _, name in c.places})
         held = set(c.places)
-        axes = [name for name, size in zip(mesh.names, mesh.sizes, strict=True) if size > 1]
-        for some in (one for n in range(1, len(axes) + 1) for one in combinations(axes, n)):
+        for some, instances in self._instances.items():
             rows: list[list[Place]] = []
-            for ranks in _instances(mesh, some):
+            for ranks in instances:
                 rows += [[(r, n) for r in ranks] for n in names if all((r, n) in held for r in ranks)]
             yield " and ".join(some), rows
+
+    @cached_property
+    def _instances(self) -> Mapping[tuple[str, ...], Sequence[tuple[int, ...]]]:
+        """The ranks of every group that spans some axes of the mesh, by these axes, few first."""
+        mesh = self.job.mesh
+        axes = [name for name, size in zip(mesh.names, mesh.sizes, strict=True) if size > 1]
+        return {some: _instances(mesh, some) for n in range(1, len(axes) + 1) for some in combinations(axes, n)}
 
     @cached_property
     def drawn(self) -> set[Place]:
@@ -397,8 +403,16 @@ class ValueMatches:
         if place in self.replay.messages.sent:
             return _PASSED_ON
         if place not in self._facts:
-            graph, node = self.graph(place), _named(self.graph(place), self.node(place))
-            self._facts[place] = self._facts_of(graph, node, lambda name: self._operand((place[0], name)), self._groups)
+            graph, node = self.graph(place), self.node(place)
+            operands = (self._operand((place[0], name)) for name in references(node))
+            # ranks that run one program have its calls in common, if they know as much of the operands
+            key = (id(graph), node.name, tuple([None if x is None else (x.type, repr(x.value)) for x in operands]))
+            found = self._calls.get(key)
+            if found is None:
+                named = _named(graph, node)
+                found = self._facts_of(graph, named, lambda name: self._operand((place[0], name)), self._groups)
+                self._calls[key] = found
+            self._facts[place] = found
         return self._facts[place]
 
     def whole_facts(self, name: str) -> Facts:
