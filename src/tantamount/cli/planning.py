@@ -200,6 +200,13 @@ def show(path: Path) -> int:
     default="row",
     help="Fractions of tokens for --aux-loss: of each row, or of the batch (which ranks know their part of only).",
 )
+@click.option(
+    "--layout",
+    "layouts",
+    multiple=True,
+    metavar="KIND:DEGREES",
+    help="Other degrees of pieces of one kind (embedding, head, layer, dense, moe) on the same ranks: head:dp=8,tp=1.",
+)
 @click.option("--tied", is_flag=True, help="The head's matrix is the embedding's table.")
 @click.option("--recompute", is_flag=True, help="Layers do their forward pass again in the backward pass.")
 @click.option(
@@ -235,6 +242,7 @@ def new(
     capacity: int,
     aux_loss: float,
     aux_over: str,
+    layouts: tuple[str, ...],
     tied: bool,
     recompute: bool,
     sized: bool,
@@ -260,7 +268,7 @@ def new(
         "dp": dp, "tp": tp, "pp": pp, "microbatches": microbatches, "seq": seq, "schedule": schedule,
         "batch": batch or dp * ep * microbatches, "chunks": chunks, "optimizer": optimizer, "zero": zero, "sp": sp,
         "cp": cp, "context": context, "ep": ep, "capacity": capacity, "tied": tied, "recompute": recompute,
-        "sized": sized, "aux_loss": aux_loss, "aux_over": aux_over,
+        "sized": sized, "aux_loss": aux_loss, "aux_over": aux_over, "layouts": layouts,
     }  # fmt: skip
     sizes = {name: size for name, size in own.items() if size is not None}
     with whole_folder(out, only_a_plan if force else None, _forced("a plan", force=force)) as folder:

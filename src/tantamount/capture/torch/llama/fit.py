@@ -5,13 +5,16 @@ and what to do.
 # pyright: basic
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from math import prod
 from typing import NamedTuple
 
 from tantamount.capture.torch.llama.balance import OVER
 from tantamount.capture.torch.llama.experts import ExpertShape
+from tantamount.capture.torch.llama.layouts import refined
 from tantamount.capture.torch.llama.model import Shape
-from tantamount.capture.torch.llama.spread import CONTEXTS, Degrees
+from tantamount.capture.torch.llama.spread import CONTEXTS, Degrees, layers_of, pieces_of
 from tantamount.errors import UserError
 
 __all__ = ["check"]
@@ -29,9 +32,16 @@ class _Refusal(NamedTuple):
 
 def check(shape: Shape | ExpertShape, degrees: Degrees) -> None:
     """Raise :class:`UserError` for sizes that cannot be spread in this way."""
-    for refusals in (_of_choices(degrees), _of_model(shape, degrees), _of_rows(degrees), _of_stages(shape, degrees)):
-        for option, found, needed, do in refusals:
-            raise UserError("plan-sizes", place=f"plan new {option}", found=found, needed=needed, hint=do)
+    _refuse("", (*_of_choices(degrees), *_of_layouts(shape, degrees)))
+    for kind in (*dict(layers_of(shape)), "embedding", "head"):
+        of = f"--layout {kind}, " if kind in degrees.layouts else ""
+        _refuse(of, (*_of_pieces(shape, degrees.of(kind), kind), *_of_rows(degrees.of(kind))))
+    _refuse("", _of_stages(shape, degrees))
+
+
+def _refuse(of: str, refusals: Iterable[_Refusal]) -> None:
+    for option, found, needed, do in refusals:
+        raise UserError("plan-sizes", place=f"plan new {of}{option}", found=found, needed=needed, hint=do)
 
 
 def _of_choices(degrees: Degrees) -> Iterator[_Refusal]:
@@ -49,9 +59,40 @@ def _of_choices(degrees: Degrees) -> Iterator[_Refusal]:
         yield _Refusal("--aux-over", "batch, with --sized", "fractions that depend on one row alone", do)
 
 
-def _of_model(shape: Shape | ExpertShape, degrees: Degrees) -> Iterator[_Refusal]:
-    """Sizes of the model that cannot be cut, or that there are not."""
+def _of_layouts(shape: Shape | ExpertShape, degrees: Degrees) -> Iterator[_Refusal]:
+    """Layouts of pieces that there are not, of other ranks than a stage has, or of no common refinement."""
+    kinds = [*pieces_of(shape)]
+    ranks = prod(degrees.inner.values())
+    for kind in degrees.layouts:
+        if kind not in kinds:
+            yield _Refusal("--layout", kind, f"a kind of pieces: {', '.join(kinds)}", "name one of these")
+        elif prod(degrees.of(kind).inner.values()) != ranks:
+            found = f"{kind} on {_said(degrees.of(kind))}, {prod(degrees.of(kind).inner.values())} ranks"
+            yield _Refusal(
+                "--layout", found, f"the {ranks} ranks of a stage: {_said(degrees)}", "give all degrees that change"
+            )
+    for one, other in pairwise(kinds):
+        if refined(degrees.of(one).inner, degrees.of(other).inner) is None:
+            found = f"{one} on {_said(degrees.of(one))}, {other} on {_said(degrees.of(other))}"
+            needed = "degrees of which one divides the other, axis after axis"
+            yield _Refusal("--layout", found, needed, "choose powers of one number")
+    if degrees.layouts and (degrees.tied or degrees.sized):
+        option = "--tied" if degrees.tied else "--sized"
+        yield _Refusal("--layout", f"--layout with {option}", "one of the two", f"leave {option} out, or --layout")
+
+
+def _said(degrees: Degrees) -> str:
+    return " x ".join(f"{axis} {size}" for axis, size in degrees.inner.items())
+
+
+def _of_pieces(shape: Shape | ExpertShape, degrees: Degrees, kind: str) -> Iterator[_Refusal]:
+    """Sizes of the pieces of a kind that cannot be cut, or that there are not."""
     heads, kv_heads, tp = shape.heads, shape.kv_heads or shape.heads, degrees.tp
+    if kind in ("embedding", "head"):
+        if shape.vocab % tp:
+            do = f"choose a --tp that divides {shape.vocab}, or change --vocab"
+            yield _Refusal("--tp", f"--tp {tp} for {shape.vocab} rows of the vocabulary", f"a multiple of {tp}", do)
+        return
     if isinstance(shape, Shape):
         asked = (
             ("--ep", degrees.ep > 1, degrees.ep), ("--capacity", degrees.dispatch, degrees.capacity),
@@ -66,7 +107,7 @@ def _of_model(shape: Shape | ExpertShape, degrees: Degrees) -> Iterator[_Refusal
     elif shape.layers <= shape.dense:
         found, needed = f"{shape.layers} layers", f"more than the {shape.dense} that have no experts"
         yield _Refusal("--layers", found, needed, "ask for more --layers")
-    elif not degrees.dispatch and shape.experts % tp:
+    elif kind == "moe" and not degrees.dispatch and shape.experts % tp:
         do = "choose a --tp that divides their number, or --ep, to whose ranks tokens are sent"
         yield _Refusal("--tp", f"--tp {tp} for {shape.experts} experts", "experts that can be cut into equal parts", do)
     if heads % kv_heads:
@@ -74,7 +115,6 @@ def _of_model(shape: Shape | ExpertShape, degrees: Degrees) -> Iterator[_Refusal
         yield _Refusal("--heads", found, needed, "change --heads or --kv-heads")
     for option, size, what in (
         ("--kv-heads", kv_heads, "heads of keys"), ("--ffn", shape.ffn, "channels of the feed-forward network"),
-        ("--vocab", shape.vocab, "rows of the vocabulary"),
     ):  # fmt: skip
         if size % tp:
             do = f"choose a --tp that divides {size}, or change {option}"

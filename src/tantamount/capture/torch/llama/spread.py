@@ -6,7 +6,7 @@ and the dimension along which ZeRO cuts it. All that parts and relations of a pl
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -42,7 +42,7 @@ class Degrees:
     table. ``recompute``: layers keep their input only, and do their forward pass again in the backward pass. ``sized``:
     programs are for any number of rows, so that the last microbatch may have fewer than the others. ``aux_loss`` is
     the coefficient of the loss that balances experts (0: none), whose fractions are over each ``row`` or the
-    ``batch``."""
+    ``batch``. ``layouts`` are degrees that kinds of pieces have instead: of dp, ep, cp and tp."""
 
     dp: int
     tp: int
@@ -66,6 +66,18 @@ class Degrees:
     sized: bool = False
     aux_loss: float = 0.0
     aux_over: str = "row"
+    layouts: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
+
+    def of(self, kind: str) -> Degrees:
+        """The degrees of the pieces of a kind, which have no layouts."""
+        own = self.layouts.get(kind, {})
+        sent = own["ep"] > 1 or self.capacity > 0 if "ep" in own else self.dispatch
+        return replace(self, **own, dispatch=sent, layouts={})
+
+    @property
+    def inner(self) -> dict[str, int]:
+        """The axes of the ranks of a stage."""
+        return {axis: size for axis, size in self.mesh.items() if axis != "pp"}
 
     @property
     def rows(self) -> int:
