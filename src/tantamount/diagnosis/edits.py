@@ -19,6 +19,7 @@ from tantamount.diagnosis.locate import reads
 from tantamount.diagnosis.replay import Changes, Place, typed
 from tantamount.diagnosis.value_matches import Part, Slot, ValueMatches, argument_at, renamed, with_number
 from tantamount.ir.graph import Ref, references
+from tantamount.ir.relation import Partial
 from tantamount.semantics.reference import Array
 
 __all__ = [
@@ -400,9 +401,11 @@ def replaced(matches: ValueMatches, c: Class, kind: EditKind = EditKind.VALUE) -
         operands = (matches.aligned(operand) for place in c.places for operand in matches.replay.operands[place])
         matched |= {part[0] for part in operands if part is not None}
     end = matches.end if not unmatched and matches.ends.issuperset(c.places) else ""  # another tensor is put out
+    summands = _are_summands(matches, c)
     tried = 0
     for whole in sorted(matches.wholes, key=lambda w: (w.target != c.target, w.first[1] in matches.matched)):
         names = {name for _, name in whole.places}
+        names = names & matches.unused if summands else names
         alike = whole.target == c.target
         if kind is EditKind.LIKE and not alike:
             continue
@@ -420,6 +423,16 @@ def replaced(matches: ValueMatches, c: Class, kind: EditKind = EditKind.VALUE) -
         tried += found
         if matches.effort.exceeds("repair_wholes", tried + 1):
             return
+
+
+def _are_summands(matches: ValueMatches, c: Class) -> bool:
+    """True for inputs that are summands on the ranks, as the job says: no whole in their stead mends anything, but
+    another input may, which is not used."""
+    names = {name for _, name in c.places}
+    return matches.node(c.first).op == "input" and any(
+        relation.name in names and any(isinstance(placed, Partial) for placed in relation.placements or ())
+        for relation in matches.job.inputs.values()
+    )
 
 
 def replacements(matches: ValueMatches, c: Class, names: set[str]) -> Iterator[Edit]:
