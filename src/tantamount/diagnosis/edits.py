@@ -14,12 +14,12 @@ from math import factorial
 import numpy as np
 
 from tantamount.correspond.values import Box, close, cut, placements, summable, windows
+from tantamount.diagnosis.arguments import Slot, argument_at, renamed, with_number
 from tantamount.diagnosis.classes import Class, Origin
 from tantamount.diagnosis.locate import reads
 from tantamount.diagnosis.replay import Changes, Place, typed
-from tantamount.diagnosis.value_matches import Part, Slot, ValueMatches, argument_at, renamed, with_number
+from tantamount.diagnosis.value_matches import Part, ValueMatches
 from tantamount.ir.graph import Ref, references
-from tantamount.ir.relation import Partial
 from tantamount.semantics.reference import Array
 
 __all__ = [
@@ -401,18 +401,15 @@ def replaced(matches: ValueMatches, c: Class, kind: EditKind = EditKind.VALUE) -
         operands = (matches.aligned(operand) for place in c.places for operand in matches.replay.operands[place])
         matched |= {part[0] for part in operands if part is not None}
     end = matches.end if not unmatched and matches.ends.issuperset(c.places) else ""  # another tensor is put out
-    summands = _are_summands(matches, c)
     tried = 0
     for whole in sorted(matches.wholes, key=lambda w: (w.target != c.target, w.first[1] in matches.matched)):
-        names = {name for _, name in whole.places}
-        names = names & matches.unused if summands else names
-        alike = whole.target == c.target
-        if kind is EditKind.LIKE and not alike:
+        names = {n for _, n in whole.places if n in matches.unused or c.first not in matches.summands_as_stated}
+        if kind is EditKind.LIKE and whole.target != c.target:
             continue
         same = layout and names & matched
         if not same:
             names -= matches.matched - matched  # some ranks may have what others should
-        other = alike and chooses  # an operator that cuts may have cut out something else
+        other = chooses and whole.target == c.target  # an operator that cuts may have cut out something else
         if not names or not (unmatched or same or other or end in names or _inserts(matches, c, names, matched)):
             continue
         found = False
@@ -423,16 +420,6 @@ def replaced(matches: ValueMatches, c: Class, kind: EditKind = EditKind.VALUE) -
         tried += found
         if matches.effort.exceeds("repair_wholes", tried + 1):
             return
-
-
-def _are_summands(matches: ValueMatches, c: Class) -> bool:
-    """True for inputs that are summands on the ranks, as the job says: no whole in their stead mends anything, but
-    another input may, which is not used."""
-    names = {name for _, name in c.places}
-    return matches.node(c.first).op == "input" and any(
-        relation.name in names and any(isinstance(placed, Partial) for placed in relation.placements or ())
-        for relation in matches.job.inputs.values()
-    )
 
 
 def replacements(matches: ValueMatches, c: Class, names: set[str]) -> Iterator[Edit]:

@@ -97,8 +97,8 @@ def moves(one: Cuts, other: Cuts, sums: tuple[str, ...] = (), others: tuple[str,
 
 
 def between_step(there: Moves, back: Moves, ranks: Ranks):
-    """What goes from a piece to the next one, brought into the form that this has, and its gradient the other way. Of
-    what layers add to the loss (``before``) each rank has a share afterwards."""
+    """The step that brings what goes from a piece to the next one into the form that this has, and its gradient the
+    other way. Of what layers add to the loss (``before``) each rank has a share afterwards."""
 
     def run(
         x: torch.Tensor, d_y: torch.Tensor, before: torch.Tensor | None = None, d_extra: torch.Tensor | None = None

@@ -420,7 +420,7 @@ class _Parts:
                 found.append({a: placed for axis, placed in said_.items() for a in spanned.get(axis, (axis,))})
         cuts = [[(axis, int(form[axis][6:-1])) for axis in fine if axis in form] for form in forms]
         sums = [tuple(axis for axis in fine if axis in form) for form in added]
-        there, back = moves(*cuts, *sums), moves(*reversed(cuts))
+        there, back = moves(cuts[0], cuts[1], sums[0], sums[1]), moves(cuts[1], cuts[0])
         balance = "loss" in before["before"]
         table = {
             "layout": name,
