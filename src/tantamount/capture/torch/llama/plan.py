@@ -418,7 +418,7 @@ class _Parts:
             spanned = in_parts(at.inner, fine)
             for said_, found in ((self._rows(one, cut=True), forms), (self._added(one), added)):
                 found.append({a: placed for axis, placed in said_.items() for a in spanned.get(axis, (axis,))})
-        cuts = [[(axis, int(form[axis][6:-1])) for axis in fine if axis in form] for form in forms]
+        cuts = [[(axis, int(form[axis][6:-1].split(",")[0])) for axis in fine if axis in form] for form in forms]
         sums = [tuple(axis for axis in fine if axis in form) for form in added]
         there, back = moves(cuts[0], cuts[1], sums[0], sums[1]), moves(cuts[1], cuts[0])
         balance = "loss" in before["before"]
