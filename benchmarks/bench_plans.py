@@ -106,7 +106,7 @@ def _row(name: str) -> str:
     seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     ranks, nodes = prod(report["mesh"].values()), sum(part["nodes"] for part in report["parts"])
     return (
-        f"| {name} | {ranks:,} | {nodes:,} | {len(report['parts'])} | {seconds:.1f} | {report['megabytes']:.0f} | "
+        f"| {name} | {ranks:,} | {nodes:,} | {len(report['parts'])} | {seconds:.2f} | {report['megabytes']:.0f} | "
         f"{report['verdict']} |"
     )
 

@@ -34,6 +34,7 @@ LATENT = ExpertShape(2, 8, 2, 6, 8, 2, 4, latent=(6, 4, 4, 2, 3), dense=1, ffn=4
 GROUPED = ExpertShape(1, 8, 2, 6, 4, 2, 4, kv_heads=2, head=4)
 TENSOR = {"dp": 2, "tp": 2, "pp": 2, "microbatches": 2, "batch": 4, "seq": 4, "optimizer": "adamw"}
 EXPERT = {"dp": 1, "tp": 2, "pp": 1, "microbatches": 2, "batch": 4, "seq": 4, "optimizer": "sgd"}
+WIDE = {"dp": 4, "tp": 1}  # degrees of pieces, where other pieces have dp 2 and tp 2
 
 WAYS: dict[str, tuple[Any, dict[str, Any]]] = {
     "plain": (LLAMA, TENSOR),
@@ -57,6 +58,18 @@ WAYS: dict[str, tuple[Any, dict[str, Any]]] = {
     "dualpipe": (LLAMA, {**TENSOR, "microbatches": 4, "batch": 8, "schedule": "dualpipe", "zero": 1}),
     "dualpipev": (
         replace(LLAMA, layers=4), {**TENSOR, "microbatches": 4, "batch": 8, "schedule": "dualpipev", "chunks": 2},
+    ),
+    "ends of their own": (
+        LLAMA, {**TENSOR, "batch": 8, "sp": True, "zero": 1, "layouts": {"embedding": WIDE, "head": WIDE}},
+    ),
+    "head of its own, cp, zero 3": (
+        LLAMA, {**TENSOR, "batch": 8, "cp": 2, "sp": True, "zero": 3, "layouts": {"head": WIDE}},
+    ),
+    "ends of their own, dualpipe": (
+        LLAMA, {**TENSOR, "microbatches": 4, "batch": 16, "schedule": "dualpipe", "layouts": {"head": WIDE}},
+    ),
+    "experts of their own, aux loss": (
+        LATENT, {**EXPERT, "dp": 2, "batch": 8, "aux_loss": 0.01, "layouts": {"moe": {"tp": 1, "ep": 2}}},
     ),
     "experts": (LATENT, EXPERT),
     "experts, sp": (LATENT, {**EXPERT, "sp": True}),

@@ -265,8 +265,8 @@ def verify_plan(
     together: Callable[[Path, Sequence[Part]], Iterable[PartReport]] | None = None,
     engine: str = "calculus",
 ) -> PlanReport:
-    """The verdict on a training plan (docs/plan.md): the path of a ``plan/1`` file, or one that was read; a folder of
-    modules that nnScaler generated; or a job, all of whose ranks are one part.
+    """The verdict on a training plan (docs/plan.md): the path of a ``plan/1`` file or of its folder, or one that was
+    read; a folder of modules that nnScaler generated; or a job, all of whose ranks are one part.
 
     For generated modules, ``model`` is the model of one device: ``FILE.py:NAME`` or ``MODULE:NAME`` (which runs that
     code), or a PyTorch module with a sample of one microbatch, as a tuple; ``data`` says what a sample is
@@ -280,6 +280,7 @@ def verify_plan(
     from tantamount.capture.job import is_job, read_job
     from tantamount.capture.nnscaler.modules import is_generated
     from tantamount.plan.counts import microbatches_of
+    from tantamount.plan.files import plan_file
     from tantamount.plan.flat import verify_generated, verify_job
     from tantamount.plan.parts import Plan
     from tantamount.plan.read import read_plan
@@ -290,13 +291,15 @@ def verify_plan(
     apart: Callable[[Sequence[Part]], Iterable[PartReport]] | None = None
     if not isinstance(plan, Plan):
         path = Path(plan)
+        generated = is_generated(path)
+        path = path if generated else plan_file(path)
         apart = None if together is None else partial(together, path)
-        if together is not None and (is_generated(path) or is_job(path, limits)):
+        if together is not None and (generated or is_job(path, limits)):
             raise UserError(
                 "command-line", place="--workers, --ray", found=f"{path}, which is no plan/1 file",
                 needed="a plan of parts, which processes can share",
             )  # fmt: skip
-        if is_generated(path):
+        if generated:
             return verify_generated(_generated(path, model, data, finish, limits), question)
         if is_job(path, limits):
             return verify_job(read_job(path, limits=limits), question)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tantamount.errors import EnvironmentFault, UserError, environment_fault
 
-__all__ = ["check_writable", "make_folder", "write_file"]
+__all__ = ["check_writable", "make_folder", "whole_folder", "write_file"]
 
 
 def check_writable(path: Path, option: str) -> None:
@@ -32,6 +34,54 @@ def make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as problem:
         raise _unwritable(problem, str(path), "a folder that can be made") from None
+
+
+@contextmanager
+def whole_folder(path: Path, replaceable: Callable[[Path], bool] | None = None, hint: str = "") -> Generator[Path]:
+    """A folder to write to, whose files are those of ``path`` once all are written; if something is raised, ``path`` is
+    as it was before.
+
+    ``path`` is made if it is not there. One that has files is taken if it is ``replaceable``; then these are gone in
+    the end. Raises :class:`UserError` otherwise, with the ``hint``, before anything is written."""
+    own = _entries(path)
+    if own and (replaceable is None or not replaceable(path)):
+        more = f" and {len(own) - 1} more" if len(own) > 1 else ""
+        raise UserError(
+            "folder-not-empty", place=str(path), found=f"a folder that has {own[0].name}{more}",
+            needed="a folder that is empty, or that is not there", hint=hint,
+        )  # fmt: skip
+    was_there = path.is_dir()
+    make_folder(path)
+    try:
+        temporary = Path(tempfile.mkdtemp(dir=path, prefix=".new-"))
+    except OSError as problem:
+        raise _unwritable(problem, str(path), "a folder that can be written to") from None
+    try:
+        yield temporary
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if not was_there:
+            with suppress(OSError):
+                path.rmdir()
+        raise
+    try:
+        for old in own:
+            if old.is_dir() and not old.is_symlink():
+                shutil.rmtree(old)
+            else:
+                old.unlink()
+        for entry in sorted(temporary.iterdir()):
+            os.replace(entry, path / entry.name)
+        temporary.rmdir()
+    except OSError as problem:
+        raise _unwritable(problem, str(path), "a folder that can be written to") from None
+
+
+def _entries(path: Path) -> list[Path]:
+    try:
+        return sorted(path.iterdir()) if path.is_dir() else []
+    except (OSError, ValueError) as problem:
+        raise _unwritable(problem, str(path), "a folder that can be read") from None
 
 
 def write_file(path: Path, content: str | bytes) -> None:

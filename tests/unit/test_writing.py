@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tantamount.errors import EnvironmentFault, UserError
-from tantamount.writing import check_writable, make_folder, write_file
+from tantamount.writing import check_writable, make_folder, whole_folder, write_file
 
 
 def test_the_file_is_replaced_whole_and_nothing_else_is_left(tmp_path: Path) -> None:
@@ -71,3 +71,36 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     assert os.read(reader, 100) == b"text"
     os.close(reader)
     assert pipe.is_fifo()
+
+
+def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    target = tmp_path / "a" / "out"
+
+    def half(folder: Path) -> None:
+        (folder / "half").write_text("new")
+        raise KeyError
+
+    with pytest.raises(KeyError), whole_folder(target) as folder:
+        half(folder)
+    assert not target.exists()
+    with whole_folder(target) as folder:
+        (folder / "one").write_text("new")
+        (folder / "inner").mkdir()
+        assert [entry.name for entry in target.iterdir() if not entry.name.startswith(".")] == []
+    assert sorted(entry.name for entry in target.iterdir()) == ["inner", "one"]
+
+
+def test_what_is_in_a_folder_is_replaced_only_where_that_is_allowed(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "file").touch()
+    for refused in (None, lambda _: False):
+        with pytest.raises(UserError) as problem, whole_folder(tmp_path, refused, "another one"):
+            pass
+        assert (problem.value.code, problem.value.hint) == ("folder-not-empty", "another one")
+        assert "old" in problem.value.found
+    with pytest.raises(KeyError), whole_folder(tmp_path, lambda _: True):
+        raise KeyError
+    assert (tmp_path / "old" / "file").exists()
+    with whole_folder(tmp_path, lambda _: True) as folder:
+        (folder / "new").touch()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["new"]

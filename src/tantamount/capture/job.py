@@ -59,7 +59,11 @@ def read_job(
     limits = limits or limits_from_environment()
     path = Path(path)
     place = Place("job", str(path), limits)
-    top = Fields.of(parse_toml(read_text(path, limits), place), place, _TOP, ("format", "spec", "impl"))
+    table = place.table(parse_toml(read_text(path, limits), place))
+    if table.get("format") == "plan/1":  # before its keys are looked at, which a job does not have
+        hint = f"a plan: tantamount plan verify {path}"
+        raise place.at("format").wrong('"plan/1"', f'"{_FORMAT}"', code="format", hint=hint)
+    top = Fields.of(table, place, _TOP, ("format", "spec", "impl"))
     if top.get("format") != _FORMAT:
         raise top.at("format").wrong(shown(top.get("format")), f'"{_FORMAT}"', code="format")
     files = GraphFiles(path.parent, allow_outside, limits, declared_operators(top), {}, readers)

@@ -211,6 +211,11 @@ def _refuse_what_shells_leave(path: Path) -> None:
     """A folder, or a pattern that matched nothing: what was meant is clear, so it is said."""
     if path.is_dir():
         jobs = len(list(path.glob("*.toml")))
+        if (path / "plan.toml").is_file():
+            raise UserError(
+                "file-kind", place=str(path), found="the folder of a plan", needed="job files",
+                hint=f"tantamount plan verify {path}",
+            )  # fmt: skip
         raise UserError(
             "file-kind",
             place=str(path),

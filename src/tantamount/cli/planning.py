@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 __all__ = ["plan"]
 
 _SHOWN = 20  # problems that are printed without --verbose
+OUT = click.option(
+    "-o", "--out", type=FILE, required=True, metavar="DIR", help="The folder to write (made if need be)."
+)
+FORCE = click.option("--force", is_flag=True, help="Replace what this command wrote to the folder before.")
 
 
 @click.group(cls=Group, no_args_is_help=True)
@@ -33,7 +37,7 @@ def plan() -> None:
 @argument(
     "plans",
     "SOURCE...",
-    "Plans (TOML, format plan/1), jobs, or folders of modules that nnScaler generated.",
+    "Plans (TOML, format plan/1, or the folder of one), jobs, or folders of modules that nnScaler generated.",
     many=True,
     type=FILE,
 )
@@ -140,15 +144,16 @@ def verify(
 
 
 @plan.command()
-@argument("path", "PLAN", "A plan (TOML, format plan/1).", type=FILE)
+@argument("path", "PLAN", "A plan (TOML, format plan/1), or its folder.", type=FILE)
 @exits
 def show(path: Path) -> int:
     """Print what a plan says, without proving it: its mesh, which stage owns what, and how its parts are joined."""
+    from tantamount.plan.files import plan_file
     from tantamount.plan.read import read_plan
     from tantamount.plan.show import described
     from tantamount.report.lines import printable_rows
 
-    terminal.out(printable_rows(described(read_plan(path))) + "\n")
+    terminal.out(printable_rows(described(read_plan(plan_file(path)))) + "\n")
     return 0
 
 
@@ -158,7 +163,8 @@ def show(path: Path) -> int:
     "MODEL",
     "llama (with its sizes), llama3-8b, -70b, -405b; deepseek-v3-16b, -236b, -671b; qwen3-moe-30b, -235b.",
 )
-@click.option("-o", "--out", type=FILE, required=True, metavar="DIR", help="The folder to write (made if need be).")
+@OUT
+@FORCE
 @click.option("--dp", type=POSITIVE, default=1, help="Data-parallel ranks.")
 @click.option("--tp", type=POSITIVE, default=1, help="Tensor-parallel ranks.")
 @click.option("--pp", type=POSITIVE, default=1, help="Pipeline ranks.")
@@ -194,6 +200,13 @@ def show(path: Path) -> int:
     default="row",
     help="Fractions of tokens for --aux-loss: of each row, or of the batch (which ranks know their part of only).",
 )
+@click.option(
+    "--layout",
+    "layouts",
+    multiple=True,
+    metavar="KIND:DEGREES",
+    help="Other degrees of pieces of one kind (embedding, head, layer, dense, moe) on the same ranks: head:dp=8,tp=1.",
+)
 @click.option("--tied", is_flag=True, help="The head's matrix is the embedding's table.")
 @click.option("--recompute", is_flag=True, help="Layers do their forward pass again in the backward pass.")
 @click.option(
@@ -211,6 +224,7 @@ def show(path: Path) -> int:
 def new(
     model: str,
     out: Path,
+    force: bool,
     dp: int,
     tp: int,
     pp: int,
@@ -228,6 +242,7 @@ def new(
     capacity: int,
     aux_loss: float,
     aux_over: str,
+    layouts: tuple[str, ...],
     tied: bool,
     recompute: bool,
     sized: bool,
@@ -243,7 +258,9 @@ def new(
     (parallel over the ranks of tp, or with tokens that are sent to those of ep), clipping by the global norm, SGD or
     AdamW."""
     from tantamount.capture import new_plan
+    from tantamount.plan.files import only_a_plan
     from tantamount.plan.named import named_schedule
+    from tantamount.writing import whole_folder
 
     named_schedule(schedule, pp, microbatches, chunks)  # what is refused is refused before anything is captured
     own = {"layers": layers, "hidden": hidden, "heads": heads, "kv_heads": kv_heads, "ffn": ffn, "vocab": vocab}
@@ -251,37 +268,53 @@ def new(
         "dp": dp, "tp": tp, "pp": pp, "microbatches": microbatches, "seq": seq, "schedule": schedule,
         "batch": batch or dp * ep * microbatches, "chunks": chunks, "optimizer": optimizer, "zero": zero, "sp": sp,
         "cp": cp, "context": context, "ep": ep, "capacity": capacity, "tied": tied, "recompute": recompute,
-        "sized": sized, "aux_loss": aux_loss, "aux_over": aux_over,
+        "sized": sized, "aux_loss": aux_loss, "aux_over": aux_over, "layouts": layouts,
     }  # fmt: skip
-    written = new_plan(model, {name: size for name, size in own.items() if size is not None}, degrees, out)
-    terminal.out(f"{written}\n")
+    sizes = {name: size for name, size in own.items() if size is not None}
+    with whole_folder(out, only_a_plan if force else None, _forced("a plan", force=force)) as folder:
+        written = new_plan(model, sizes, degrees, folder)
+    terminal.out(f"{out / written.name}\n")
     return 0
 
 
 @plan.command()
-@argument("path", "PLAN", "A plan (TOML, format plan/1).", type=FILE)
-@click.option("-o", "--out", type=FILE, required=True, metavar="DIR", help="The folder to write (made if need be).")
+@argument("path", "PLAN", "A plan (TOML, format plan/1), or its folder.", type=FILE)
+@OUT
+@FORCE
 @click.option("--count", type=click.IntRange(min=1, max=10000), default=20, help="How many, at most.")
 @click.option("--seed", type=int, default=0, help="Which pieces, ranks, events and operators are drawn.")
 @click.option("--kind", metavar="TEXT", help="Only kinds that contain TEXT.")
 @exits
-def mutate(path: Path, out: Path, count: int, seed: int, kind: str | None) -> int:
+def mutate(path: Path, out: Path, force: bool, count: int, seed: int, kind: str | None) -> int:
     """Write plans with one mistake each, to test what verifies plans: a reduction left out, done twice, of another kind
     or over other ranks; layers on wrong stages; ranks with each other's parts; wrong factors; schedules that reduce too
     early, exchange microbatches, or lose an event. Half of the changes concern one layer, rank or event alone."""
     from itertools import islice
 
+    from tantamount.plan.files import only_plans, plan_file
     from tantamount.plan.mutants import KINDS, plan_mutants, write_mutant
     from tantamount.plan.read import read_plan
+    from tantamount.writing import whole_folder
 
     chosen = [name for name in KINDS if kind is None or kind in name]
     if not chosen:
         raise UserError("command-line", place="--kind", found=kind or "", needed=f"a part of one of {', '.join(KINDS)}")
+    path = plan_file(path)
     found = (mutant for mutant in plan_mutants(read_plan(path), seed) if mutant.kind in chosen)
-    for number, mutant in enumerate(islice(found, count)):
-        written = write_mutant(mutant, path, out / f"{number:03}")
-        terminal.out(f"{written}  {mutant.kind}: {mutant.what}  (wrong: {mutant.place})\n")
+    rows: list[str] = []
+    with whole_folder(out, only_plans if force else None, _forced("such plans", force=force)) as folder:
+        for number, mutant in enumerate(islice(found, count)):
+            written = write_mutant(mutant, path, folder / f"{number:03}").relative_to(folder)
+            rows.append(f"{out / written}  {mutant.kind}: {mutant.what}  (wrong: {mutant.place})\n")
+    terminal.out("".join(rows))
     return 0
+
+
+def _forced(what: str, *, force: bool) -> str:
+    """The advice about a folder that has files."""
+    if force:
+        return f"--force replaces {what} that nothing else is beside: name another folder"
+    return f"name another folder, or replace {what} that nothing else is beside with --force"
 
 
 @plan.command()

@@ -166,9 +166,10 @@ def windows(effort: Effort, whole: Array, shape: tuple[int, ...]) -> Iterator[tu
     counts = [m // n for n, m in zip(local, squeezed.shape, strict=True)]
     if effort.exceeds("repair_windows", prod(counts)):
         return
-    for at in product(*map(range, counts)):
-        box = tuple((k * n, (k + 1) * n) for k, n in zip(at, local, strict=True))
-        yield box, cut(squeezed, box).reshape(shape)
+    sizes = [size for both in zip(counts, local, strict=True) for size in both]
+    blocks = squeezed.reshape(sizes).transpose([*range(0, len(sizes), 2), *range(1, len(sizes), 2)])
+    ranges = [[(k * n, (k + 1) * n) for k in range(count)] for n, count in zip(local, counts, strict=True)]
+    yield from zip(product(*ranges), blocks.reshape(-1, *shape), strict=True)
 
 
 def cut(value: Array, box: Box) -> Array:

@@ -14,10 +14,11 @@ from math import factorial
 import numpy as np
 
 from tantamount.correspond.values import Box, close, cut, placements, summable, windows
+from tantamount.diagnosis.arguments import Slot, argument_at, renamed, with_number
 from tantamount.diagnosis.classes import Class, Origin
 from tantamount.diagnosis.locate import reads
 from tantamount.diagnosis.replay import Changes, Place, typed
-from tantamount.diagnosis.value_matches import Part, Slot, ValueMatches, argument_at, renamed, with_number
+from tantamount.diagnosis.value_matches import Part, ValueMatches
 from tantamount.ir.graph import Ref, references
 from tantamount.semantics.reference import Array
 
@@ -402,14 +403,13 @@ def replaced(matches: ValueMatches, c: Class, kind: EditKind = EditKind.VALUE) -
     end = matches.end if not unmatched and matches.ends.issuperset(c.places) else ""  # another tensor is put out
     tried = 0
     for whole in sorted(matches.wholes, key=lambda w: (w.target != c.target, w.first[1] in matches.matched)):
-        names = {name for _, name in whole.places}
-        alike = whole.target == c.target
-        if kind is EditKind.LIKE and not alike:
+        names = {n for _, n in whole.places if n in matches.unused or c.first not in matches.summands_as_stated}
+        if kind is EditKind.LIKE and whole.target != c.target:
             continue
         same = layout and names & matched
         if not same:
             names -= matches.matched - matched  # some ranks may have what others should
-        other = alike and chooses  # an operator that cuts may have cut out something else
+        other = chooses and whole.target == c.target  # an operator that cuts may have cut out something else
         if not names or not (unmatched or same or other or end in names or _inserts(matches, c, names, matched)):
             continue
         found = False

@@ -8,16 +8,17 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
 from math import prod
-from typing import Union
 
 import numpy as np
 
 from tantamount.correspond.values import Box, Parts, cut, summable, windows
+from tantamount.diagnosis.arguments import Slot, argument_at, renamed
 from tantamount.diagnosis.classes import Class, Origin, classes_of, origins, specification_origins, target_of
 from tantamount.diagnosis.replay import Place, Replay
 from tantamount.errors import TantamountError
-from tantamount.ir.graph import Argument, Graph, Node, Ref, references
+from tantamount.ir.graph import Graph, Node, Ref, references
 from tantamount.ir.mesh import Mesh
+from tantamount.ir.relation import Partial
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.calls import facts_of
 from tantamount.ops.check import check_graph
@@ -25,9 +26,8 @@ from tantamount.ops.facts import NOTHING, Facts
 from tantamount.proof.outputs import ancestors
 from tantamount.semantics.reference import Array
 
-__all__ = ["Part", "Slot", "ValueMatches", "argument_at", "renamed", "with_number"]
+__all__ = ["Part", "ValueMatches"]
 
-Slot = Union[int, str]  # which argument: a position, or a keyword
 Part = tuple[str, "Box | None"]  # a tensor of the specification, and which block of it (``None``: the whole)
 
 _FEW = 8  # elements: of fewer the same ones are found by chance, of numbers that are drawn from a few
@@ -273,12 +273,18 @@ class ValueMatches:
             return
         names = sorted({name for _, name in c.places})
         held = set(c.places)
-        axes = [name for name, size in zip(mesh.names, mesh.sizes, strict=True) if size > 1]
-        for some in (one for n in range(1, len(axes) + 1) for one in combinations(axes, n)):
+        for some, instances in self._instances.items():
             rows: list[list[Place]] = []
-            for ranks in _instances(mesh, some):
+            for ranks in instances:
                 rows += [[(r, n) for r in ranks] for n in names if all((r, n) in held for r in ranks)]
             yield " and ".join(some), rows
+
+    @cached_property
+    def _instances(self) -> Mapping[tuple[str, ...], Sequence[tuple[int, ...]]]:
+        """The ranks of every group that spans some axes of the mesh, by these axes, few first."""
+        mesh = self.job.mesh
+        axes = [name for name, size in zip(mesh.names, mesh.sizes, strict=True) if size > 1]
+        return {some: _instances(mesh, some) for n in range(1, len(axes) + 1) for some in combinations(axes, n)}
 
     @cached_property
     def drawn(self) -> set[Place]:
@@ -397,8 +403,16 @@ class ValueMatches:
         if place in self.replay.messages.sent:
             return _PASSED_ON
         if place not in self._facts:
-            graph, node = self.graph(place), _named(self.graph(place), self.node(place))
-            self._facts[place] = self._facts_of(graph, node, lambda name: self._operand((place[0], name)), self._groups)
+            graph, node = self.graph(place), self.node(place)
+            operands = (self._operand((place[0], name)) for name in references(node))
+            # ranks that run one program have its calls in common, if they know as much of the operands
+            key = (id(graph), node.name, tuple([None if x is None else (x.type, repr(x.value)) for x in operands]))
+            found = self._calls.get(key)
+            if found is None:
+                named = _named(graph, node)
+                found = self._facts_of(graph, named, lambda name: self._operand((place[0], name)), self._groups)
+                self._calls[key] = found
+            self._facts[place] = found
         return self._facts[place]
 
     def whole_facts(self, name: str) -> Facts:
@@ -491,6 +505,17 @@ class ValueMatches:
         graph, call = self.graph(place), _named(self.graph(place), node)
         return self._facts_of(graph, call, lambda name: self._unknown((place[0], name)), self._groups).factory
 
+    @cached_property
+    def summands_as_stated(self) -> frozenset[Place]:
+        """The inputs of the implementation that are summands, as the job says: no whole in their stead mends anything,
+        but another input may, which is not used."""
+        return frozenset(
+            (rank, relation.name)
+            for relation in self.job.inputs.values()
+            if any(isinstance(placed, Partial) for placed in relation.placements or ())
+            for rank in range(len(self.job.implementation))
+        )
+
     def chooses(self, place: Place) -> bool:
         """True where positions are chosen: by an input's relation, or by an operator that moves elements only."""
         return self.node(place).op == "input" or self.facts(place).chooses
@@ -540,13 +565,6 @@ def _instances(mesh: Mesh, axes: Sequence[str]) -> list[tuple[int, ...]]:
     return list(dict.fromkeys(group.members("", rank) for rank in range(mesh.world_size)))
 
 
-def argument_at(node: Node, slot: Slot) -> Argument:
-    """The argument there; ``None`` if there is none."""
-    if isinstance(slot, int):
-        return node.args[slot] if slot < len(node.args) else None
-    return node.kwargs.get(slot)
-
-
 def _number(node: Node, slot: Slot, known: Callable[[str], int | float | None]) -> int | float | None:
     """The number that a node has as an argument; ``known`` gives that of a tensor of one number."""
     value = argument_at(node, slot)
@@ -567,28 +585,6 @@ def _named(graph: Graph, node: Node) -> Node:
     while node.target == "getitem":
         node = graph.by_name[next(iter(references(node)))]
     return node
-
-
-def with_number(node: Node, slot: Slot, number: float) -> Node:
-    """The node with another number there."""
-    if isinstance(slot, int):
-        return replace(node, args=(*node.args[:slot], number, *node.args[slot + 1 :]))
-    return replace(node, kwargs={**node.kwargs, slot: number})
-
-
-def renamed(node: Node, names: Mapping[int, str]) -> Node:
-    """The node with other operands, by their positions."""
-    seen = -1
-
-    def one(argument: Argument) -> Argument:
-        nonlocal seen
-        if isinstance(argument, Ref):
-            seen += 1
-            return Ref(names[seen]) if seen in names else argument
-        return tuple(map(one, argument)) if isinstance(argument, tuple) else argument
-
-    args = tuple(map(one, node.args))
-    return replace(node, args=args, kwargs={key: one(value) for key, value in node.kwargs.items()})
 
 
 def _equal(multiples: Iterator[tuple[Part, float]]) -> Part | None:

@@ -36,6 +36,14 @@ class Joint:
     problem: str = ""
     wrong: bool = True
 
+    @property
+    def mistake(self) -> str:
+        """The tensor, its ends (the one that there is, where nothing gives it or nothing takes it), and what is wrong
+        with it."""
+        ends = [end for end in dict.fromkeys((self.source, self.target)) if end]
+        where = " between " + " and ".join(ends) if len(ends) > 1 else f" at {ends[0]}" if ends and self.tensor else ""
+        return f"{self.tensor or self.source}{where}: {self.problem}"
+
 
 def differ(made: Held, taken: Held) -> str:
     """The reason why two descriptions of one tensor do not fit; empty if they do."""

@@ -25,6 +25,7 @@ from tantamount.capture.programs import write_document
 from tantamount.ir.graph import Graph, Node, Ref
 from tantamount.limits import limits_from_environment
 from tantamount.plan.actions import Action, Event, Kind, Schedule, written
+from tantamount.plan.files import TABLE, files_of, programs_of
 from tantamount.plan.parts import COPY, TIED, Part, Piece, Plan, Runs
 from tantamount.writing import make_folder, write_file
 
@@ -54,25 +55,13 @@ class PlanMutant:
 def write_mutant(mutant: PlanMutant, plan: Path, folder: Path) -> Path:
     """Write a mutant of the plan at ``plan`` and the files that it names to a folder; the path of the mutant."""
     make_folder(folder)
-    for name in sorted({file for part in mutant.table["part"].values() for file in _files(part)}):
+    for name in sorted({*files_of(mutant.table)}):
         if name in mutant.graphs:
             write_document(folder / name, graph_document(mutant.graphs[name]))
         else:
             (folder / name).write_bytes((plan.parent / name).read_bytes())
-    if (schedule := mutant.table.get("schedule", {}).get("table")) is not None:
-        (folder / schedule).write_bytes((plan.parent / schedule).read_bytes())
-    write_file(folder / "plan.toml", f"# {mutant.kind}: {mutant.what}\n{tomli_w.dumps(mutant.table)}")
-    return folder / "plan.toml"
-
-
-def _files(part: Table) -> Iterator[str]:
-    yield part["spec"]
-    impl = part["impl"]
-    if isinstance(impl, dict):
-        for listed in cast("dict[str, list[str]]", impl).values():
-            yield from listed
-    else:
-        yield impl
+    write_file(folder / TABLE, f"# {mutant.kind}: {mutant.what}\n{tomli_w.dumps(mutant.table)}")
+    return folder / TABLE
 
 
 def plan_mutants(plan: Plan, seed: int = 0) -> Iterator[PlanMutant]:
@@ -227,7 +216,7 @@ def _program(plan: Plan, table: Table, random_: random.Random, kind: str, edit: 
     new: dict[str, Graph] = {}
     said = ""
     value = table["part"][part.name]["impl"]
-    files: list[str] = list(_files({"spec": "", "impl": value}))[1:]
+    files = [*programs_of(value)]
     for k, (graph, name) in enumerate(zip(graphs, files, strict=False)):
         found = edit(graph, graph.by_name[node.name], part, random.Random(seed))
         if found is None or (chosen is not None and k != chosen):

@@ -204,8 +204,7 @@ def _lines(report: PlanReport, verbose: bool) -> list[str]:
         f"  joints     {total}, of {len(report.joints)} kinds" + (f"; {len(wrong)} do not fit" if wrong else "")
     )
     for joint in wrong[: None if verbose else _SHOWN]:
-        where = f" between {joint.source} and {joint.target}" if joint.source != joint.target else ""
-        rows.append(f"    {joint.tensor or joint.source}{where}: {joint.problem}")
+        rows.append(f"    {joint.mistake}")
     if verbose:
         for joint in report.joints:
             if not joint.problem:

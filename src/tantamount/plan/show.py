@@ -36,7 +36,8 @@ def _lines(plan: Plan) -> Iterator[str]:
     yield ""
     for joint in joints_of(plan):
         often = f"   ({joint.count} times)" if joint.count > 1 else ""
-        yield f"  {joint.tensor}: {joint.source} -> {joint.target}: {joint.problem or joint.relation}{often}"
+        said = joint.mistake if joint.problem else f"{joint.tensor}: {joint.source} -> {joint.target}: {joint.relation}"
+        yield f"  {said}{often}"
 
 
 def runs_of(pieces: Sequence[Piece]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import Expression, Placement
 from tantamount.ops import relations
 
-__all__ = ["collapse", "distribute", "evaluate", "local", "part", "stack"]
+__all__ = ["collapse", "distribute", "evaluate", "local", "part", "stack", "stack_beside"]
 
 
 def _on(store: Store) -> Definedness:
@@ -67,3 +67,13 @@ def stack(store: Store, parts: Sequence[Form], sizes: Sequence[int]) -> Form:
     if all(item == items[0] and item.undefined == items[0].undefined for item in items[1:]):
         return on.expand(flat[0], (sizes[0], *items[0].shape))
     return on.concat(flat, 0)
+
+
+def stack_beside(store: Store, parts: Sequence[Form], mesh: Mesh, kept: Collection[str]) -> Form:
+    """As :func:`stack` over the axes of a mesh, of forms that are stacked along the ``kept`` ones already."""
+    apart = [k for k, name in enumerate(mesh.names) if name not in kept]
+    beside = [k for k, name in enumerate(mesh.names) if name in kept]
+    form = stack(store, parts, [mesh.sizes[k] for k in apart])
+    now = [*apart, *beside]
+    lead = [now.index(k) for k in range(len(now))]
+    return _on(store).permute(form, (*lead, *range(len(now), len(form.shape))))

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.definedness import Definedness
+from tantamount.calculus.forms import Form
 from tantamount.calculus.symbolic import Symbolic, Trace
 from tantamount.errors import TantamountError, Unsupported
 from tantamount.ir.graph import Argument, Graph, Node
@@ -28,7 +30,7 @@ from tantamount.proof.cuts import Cuts
 from tantamount.proof.draws import Peers, rank_draws
 from tantamount.proof.inputs import Inputs
 from tantamount.proof.nodes import constants_of, differs, fail, unknown
-from tantamount.proof.placements import local, stack
+from tantamount.proof.placements import local, stack_beside
 from tantamount.proof.run import RanksRun, SpecificationRun
 from tantamount.proof.sharing import Shared
 from tantamount.proof.structure import Same
@@ -121,6 +123,19 @@ class _Part:
     distinct: Sequence[Graph]
     symbolic: Symbolic
 
+    @cached_property
+    def alike(self) -> tuple[str, ...]:
+        """The mesh axes along which all ranks run one program."""
+        mesh, programs = self.ranks.mesh, [id(graph) for graph in self.graphs]
+        found: list[str] = []
+        block = 1  # ranks from one coordinate to the next
+        for name, size in reversed([*mesh.axes.items()]):
+            here = range(0, len(programs), block * size)
+            if all(programs[k : k + block] * size == programs[k : k + block * size] for k in here):
+                found.append(name)
+            block *= size
+        return tuple(reversed(found))
+
 
 def _compute(
     store: Store, part: _Part, node: Node, environment: Environment, constant: ConstantOf, shared: Shared
@@ -168,29 +183,53 @@ def _merged(node: Node, nodes: Sequence[Node], graph: Graph) -> Node | None:
 def _coordinatewise(
     store: Store, part: _Part, node: Node, builder: Builder, environment: Environment, constant: ConstantOf
 ) -> Result:
-    """One node evaluated at every mesh coordinate with that rank's attributes, and stacked."""
+    """One node evaluated with the attributes that ranks have, and stacked: once for all ranks along axes along which
+    these are the same, unless it draws something, which is every rank's own."""
+    trace = part.symbolic.trace
+    drawn = trace.drawn
+    if part.alike:
+        before = trace.dropouts, dict(trace.draws), dict(trace.obligations)
+        found = _at_coordinates(store, part, node, builder, environment, constant, part.alike)
+        if (trace.drawn, trace.dropouts, trace.draws) == (drawn, *before[:2]):
+            return found
+        trace.dropouts, trace.draws, trace.obligations = before
+    return _at_coordinates(store, part, node, builder, environment, constant, ())
+
+
+def _at_coordinates(
+    store: Store, part: _Part, node: Node, builder: Builder, environment: Environment, constant: ConstantOf,
+    kept: tuple[str, ...],
+) -> Result:  # fmt: skip
+    """One node evaluated at every coordinate along the axes that are not ``kept``, for all ranks along those together,
+    and stacked."""
     trace, mesh = part.symbolic.trace, part.ranks.mesh
     results: list[Result] = []
     ordinal, draws = trace.dropouts, dict(trace.draws)
     counts: set[int] = set()
+    together = Mesh({name: mesh.axes[name] for name in kept})
+    positions = [k for k, name in enumerate(mesh.names) if name in kept]
     for position, (rank, graph) in enumerate(zip(part.ranks.ranks, part.graphs, strict=True)):
+        if kept and any(mesh.coordinates(position)[k] for k in positions):
+            continue
         trace.dropouts, trace.draws = ordinal, dict(draws)  # one draw of the program, whichever rank computes it
-        here = _LocalView(store, environment, mesh, position)
-        symbolic = replace(part.symbolic, batch=(), mesh=Mesh(), rank=f"rank {rank} ", site=node.name)
+        here = _LocalView(store, environment, mesh, position, kept)
+        batch = tuple(range(len(kept)))
+        symbolic = replace(part.symbolic, batch=batch, mesh=together, rank=f"rank {rank} ", site=node.name)
         alone = Builder(symbolic, builder.site)
         results.append(run_node(graph, graph.by_name[node.name], alone, here, constant, None))
         counts.add(trace.dropouts)
     if len(counts) > 1:  # from here on ranks count their dropouts differently: no later one is paired
         trace.dropouts = _UNPAIRED
-    return _stack_results(store, results, mesh)
+    return _stack_results(store, results, mesh, kept)
 
 
 class _LocalView(dict[str, Result]):
-    """The environment of one rank, read off stacked forms when asked for."""
+    """The environment of one rank, or of all that differ from it along ``kept`` axes, read off stacked forms when asked
+    for."""
 
-    def __init__(self, store: Store, environment: Environment, mesh: Mesh, rank: int) -> None:
+    def __init__(self, store: Store, environment: Environment, mesh: Mesh, rank: int, kept: tuple[str, ...]) -> None:
         super().__init__()
-        self._store, self._environment, self._mesh, self._rank = store, environment, mesh, rank
+        self._store, self._environment, self._mesh, self._rank, self._kept = store, environment, mesh, rank, kept
 
     def __missing__(self, name: str) -> Result:
         value = self._environment[name]
@@ -206,26 +245,29 @@ class _LocalView(dict[str, Result]):
     def _one(self, value: Tensor | None) -> Tensor | None:
         if value is None:
             return None
-        like = None if value.like is None else local(self._store, value.like, self._mesh, self._rank)
-        return replace(value, value=local(self._store, value.value, self._mesh, self._rank), like=like)
+        like = None if value.like is None else self._form(value.like)
+        return replace(value, value=self._form(value.value), like=like)
+
+    def _form(self, form: Form) -> Form:
+        return local(self._store, form, self._mesh, self._rank, self._kept)
 
 
-def _stack_results(store: Store, results: Sequence[Result], mesh: Mesh) -> Result:
+def _stack_results(store: Store, results: Sequence[Result], mesh: Mesh, kept: tuple[str, ...]) -> Result:
     first = results[0]
     if isinstance(first, tuple):
         return tuple(
-            _stack_tensors(store, [r[k] if isinstance(r, tuple) else None for r in results], mesh)
+            _stack_tensors(store, [r[k] if isinstance(r, tuple) else None for r in results], mesh, kept)
             for k in range(len(first))
         )
-    return _stack_tensors(store, [r if isinstance(r, Tensor) else None for r in results], mesh)
+    return _stack_tensors(store, [r if isinstance(r, Tensor) else None for r in results], mesh, kept)
 
 
-def _stack_tensors(store: Store, tensors: Sequence[Tensor | None], mesh: Mesh) -> Tensor | None:
+def _stack_tensors(store: Store, tensors: Sequence[Tensor | None], mesh: Mesh, kept: tuple[str, ...]) -> Tensor | None:
     found = [t for t in tensors if t is not None]
     if len(found) != len(tensors):
         return None
     if len({t.type for t in found}) != 1:
         raise Unsupported("results whose shapes differ by rank")
     images = [t.like for t in found if t.like is not None]
-    like = stack(store, images, mesh.sizes) if len(images) == len(found) else None
-    return replace(found[0], value=stack(store, [t.value for t in found], mesh.sizes), like=like)
+    like = stack_beside(store, images, mesh, kept) if len(images) == len(found) else None
+    return replace(found[0], value=stack_beside(store, [t.value for t in found], mesh, kept), like=like)

@@ -10,7 +10,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from support.plans import write_plan
 from tantamount.cli import limited_plan
@@ -107,6 +107,81 @@ def test_a_plan_that_could_not_be_verified_is_not_written(command: CommandLine, 
         assert done.exit_code == 2
         assert "error[plan-schedule]" in done.stderr
         assert not (tmp_path / "out").exists()
+
+
+def test_refusals_of_plan_new_name_the_option_and_what_to_do(command: CommandLine, tmp_path: Path) -> None:
+    for asked, option, found, do in (
+        ("--capacity 4", "--capacity", "--capacity 4 of a model without experts", "leave it out, or take"),
+        ("--pp 64 -m 64", "--pp", "--pp 64 for 32 layers", "a --pp of at most 32"),
+        ("--pp 16 --chunks 3 --schedule interleaved -m 16", "--pp", "--chunks 3 for 32 layers", "at most 10"),
+        ("--sized --batch 7 --dp 2", "--batch", "--batch 7, with --sized", "--batch 8"),
+        ("--sized --batch 4 --dp 2 -m 4", "--batch", "1 rows for each of 2 ranks in 3 microbatches", "fewer --microb"),
+        ("--batch 7 --dp 2 -m 2", "--batch", "--batch 7", "--batch 8; with --sized"),
+        ("--tp 16", "--tp", "--tp 16 for 8 heads of keys", "a --tp that divides 8"),
+        ("--cp 3", "--seq", "--seq 8192, cut by --cp 3", "--seq 8193"),
+        ("--cp 16 --context ulysses", "--context", "--cp 16 for 8 heads", "a smaller --cp"),
+        ("--zero 1 --dp 7", "--zero", "table of [128256, 4096], cut along 0 by tp", "another --dp"),
+        ("--optimizer lion", "--optimizer", "lion", "adamw"),
+    ):  # fmt: skip
+        done = command("plan", "new", "llama3-8b", *asked.split(), "-o", str(tmp_path / "out"))
+        assert done.exit_code == 2, asked
+        assert f" plan new {option}" in done.stderr.splitlines()[0], done.stderr
+        assert found in done.stderr, done.stderr
+        assert do in done.stderr.partition("help:")[2], done.stderr
+        assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_with_other_files_gets_no_plan(tmp_path: Path) -> None:
+    """Two plans are not mixed, and what a user wrote is not lost: not even by force, if anything is beside a plan."""
+    (tmp_path / "plan").mkdir()
+    plan, mutants = write_plan(tmp_path / "plan"), tmp_path / "mutants"
+
+    def done(*arguments: str) -> int:
+        found = CliRunner().invoke(app, ["plan", *arguments])
+        assert found.exit_code == 0 or "error[folder-not-empty]" in found.output, found.output
+        return found.exit_code
+
+    asked = ("mutate", str(plan.parent), "-o", str(mutants), "--kind", "event")
+    assert done(*asked, "--count", "2") == 0
+    assert done(*asked, "--count", "1") == 2
+    assert sorted(entry.name for entry in mutants.iterdir()) == ["000", "001"]
+    (mutants / "000" / "mine").touch()
+    assert done(*asked, "--count", "1", "--force") == 2
+    (mutants / "000" / "mine").unlink()
+    assert done(*asked, "--count", "1", "--force") == 0
+    assert sorted(entry.name for entry in mutants.iterdir()) == ["000"]
+    before = {entry.name for entry in plan.parent.iterdir()}
+    assert done("new", "llama3-8b", "-o", str(plan.parent)) == 2
+    assert {entry.name for entry in plan.parent.iterdir()} == before
+
+
+def done_by(*arguments: str) -> Result:
+    return CliRunner().invoke(app, arguments)
+
+
+def test_the_folder_of_a_plan_is_the_plan(tmp_path: Path) -> None:
+    plan = write_plan(tmp_path)
+    assert "PROVED  small" in done_by("plan", "verify", str(tmp_path)).stdout
+    assert "PROVED  small" in done_by("plan", "verify", str(tmp_path), "--timeout", "60").stdout
+    assert done_by("plan", "show", str(tmp_path)).exit_code == 0
+    for refused in (plan, tmp_path):
+        done = done_by("refine", str(refused))
+        assert done.exit_code == 2
+        assert f"tantamount plan verify {refused}" in done.stderr
+    (tmp_path / "empty").mkdir()
+    done = done_by("plan", "verify", str(tmp_path / "empty"))
+    assert done.exit_code == 2
+    assert "a folder without plan.toml" in done.stderr
+
+
+def test_a_joint_with_one_end_names_no_other(tmp_path: Path) -> None:
+    """Of something that nothing gives, or that nothing takes."""
+    plan = write_plan(tmp_path, {}, lambda table: table.update(symbols=[]))
+    for asked in ("verify", "show"):
+        words = done_by("plan", asked, str(plan)).stdout
+        assert "lr at layer_update: lr: layer_update takes lr, which nothing before it gives" in words
+        assert "between  " not in words
+        assert " ->  " not in words
 
 
 class _Slow:

@@ -21,10 +21,11 @@ torch = pytest.importorskip("torch")
 
 from tantamount.capture.torch.llama.balance import Balance, balanced  # noqa: E402
 from tantamount.capture.torch.llama.experts import ExpertShape, expert_layer  # noqa: E402
+from tantamount.capture.torch.llama.fit import check  # noqa: E402
 from tantamount.capture.torch.llama.model import Shape, loss  # noqa: E402
 from tantamount.capture.torch.llama.plan import write_plan  # noqa: E402
 from tantamount.capture.torch.llama.ranks import Ranks  # noqa: E402
-from tantamount.capture.torch.llama.spread import Degrees, check  # noqa: E402
+from tantamount.capture.torch.llama.spread import Degrees  # noqa: E402
 from tantamount.capture.torch.llama.steps import head_step, layer_step  # noqa: E402
 
 closely = part_checker(partial(refine_job, doubtful=True, effort=Effort(0.05)))  # words are not what is tested here

@@ -480,3 +480,13 @@ def test_the_limit_of_ranks_is_about_the_largest_job_of_a_part(tmp_path: Path) -
     more = write_plan(tmp_path, edit=lambda table: table["data"].update(microbatches=3))
     with pytest.raises(UserError, match="12 ranks of a stage times microbatches"):
         read_plan(more, limits=Limits(ranks=8))
+
+
+def test_a_reduction_of_another_kind_is_told_at_the_reduction(tmp_path: Path) -> None:
+    """And not at the gradient that it is given, of which ranks have summands, as the plan says."""
+    report = verified(write_plan(tmp_path, {"layer_reduce": ('"sum", "dp"', '"max", "dp"')}))
+    (part,) = (part for part in report.parts if part.verdict is Verdict.REFUTED)
+    assert part.part == "layer_reduce"
+    assert part.mismatch is not None
+    assert part.mismatch.operator != "input", report.text()
+    assert "stands where" not in report.text()

@@ -18,11 +18,14 @@ import tomli_w
 import torch
 import torch.distributed as dist
 
+from tantamount.capture.fields import nearest
 from tantamount.capture.interpolated import POINTS, with_symbols
 from tantamount.capture.programs import Program, write_document
 from tantamount.capture.readers import read_graph
 from tantamount.capture.torch.llama.balance import Balance, fractions_of
 from tantamount.capture.torch.llama.experts import ExpertShape
+from tantamount.capture.torch.llama.fit import check
+from tantamount.capture.torch.llama.layouts import between_step, in_parts, moves, read_layouts, refined
 from tantamount.capture.torch.llama.model import Shape
 from tantamount.capture.torch.llama.presets import EXPERTS, PRESETS
 from tantamount.capture.torch.llama.ranks import Ranks
@@ -30,7 +33,6 @@ from tantamount.capture.torch.llama.spread import (
     FROZEN,
     Degrees,
     Weight,
-    check,
     empty,
     layers_of,
     pieces_of,
@@ -38,6 +40,7 @@ from tantamount.capture.torch.llama.spread import (
     tensors,
     weights_of,
 )
+from tantamount.capture.torch.llama.stages import between, copies_of, groups_of, layouts_of, listed, stages_of
 from tantamount.capture.torch.llama.steps import (
     Step,
     embedding_step,
@@ -64,27 +67,47 @@ def new_plan(model: str, sizes: Mapping[str, int], degrees: Mapping[str, Any], f
     """The plan of a preset, or of ``llama`` with all its sizes, written to a folder; the path of the plan. ``sizes``
     are fields of :class:`Shape`, ``degrees`` of :class:`Degrees`. Raises :class:`UserError` for what does not fit."""
     preset = PRESETS.get(model)
-    known = Degrees(**degrees)
+    known = Degrees(**{**degrees, "layouts": read_layouts(degrees.get("layouts", ()))})
     known = replace(known, dispatch=known.dispatch or known.ep > 1 or known.capacity > 0)
     if known.optimizer not in ("adamw", "sgd"):
-        raise UserError("plan-model", place="plan new", found=f"optimizer {known.optimizer}", needed="adamw or sgd")
+        raise UserError(
+            "plan-model", place="plan new --optimizer", found=known.optimizer, needed="adamw or sgd",
+            hint="leave it out for adamw",
+        )  # fmt: skip
     if model in EXPERTS:
         return write_plan(folder, model, _with_sizes(EXPERTS[model], model, sizes), known)
     wanted = [field.name for field in fields(Shape) if field.name != "theta"]
     if preset is None and model != "llama":
-        raise UserError("plan-model", place="plan new", found=model, needed=f"llama, {', '.join((*PRESETS, *EXPERTS))}")
+        names = ("llama", *PRESETS, *EXPERTS)
+        raise UserError(
+            "plan-model", place="plan new MODEL", found=model, needed=f"one of {', '.join(names)}",
+            hint=nearest(model, names),
+        )  # fmt: skip
     missing = [name for name in wanted if name not in sizes]
     if preset is None and missing:
-        raise UserError("plan-model", place="plan new llama", found=f"no {', '.join(missing)}", needed="all its sizes")
+        raise UserError(
+            "plan-model", place="plan new llama", found=f"no {_options(missing)}", needed="all sizes of the model",
+            hint=f"give them, or take a model that has sizes: {', '.join(PRESETS)}",
+        )  # fmt: skip
     shape = Shape(**sizes) if preset is None else replace(preset, **sizes)
     return write_plan(folder, model, shape, known)
 
 
 def _with_sizes(shape: ExpertShape, model: str, sizes: Mapping[str, int]) -> ExpertShape:
-    unknown = [name for name in sizes if name not in ("layers", "hidden", "heads", "kv_heads", "ffn", "vocab")]
-    if unknown or (shape.latent is not None and "kv_heads" in sizes):
-        raise UserError("plan-model", place=f"plan new {model}", found=", ".join(sizes), needed="sizes that it has")
+    known = {"layers", "hidden", "heads", "vocab", *(("ffn",) if shape.dense else ())}
+    known |= {"kv_heads"} if shape.latent is None else set()
+    unknown = [name for name in sizes if name not in known]
+    if unknown:
+        raise UserError(
+            "plan-model", place=f"plan new {model}", found=_options(unknown), needed=f"of {_options(sorted(known))}",
+            hint="leave out what the model does not have: latent attention has keys for every head, and only dense "
+            "layers have a network of width --ffn",
+        )  # fmt: skip
     return replace(shape, **sizes)
+
+
+def _options(names: Sequence[str]) -> str:
+    return ", ".join(f"--{name.replace('_', '-')}" for name in names)
 
 
 def write_plan(folder: Path, name: str, shape: Shape | ExpertShape, degrees: Degrees) -> Path:
@@ -101,11 +124,16 @@ def write_plan(folder: Path, name: str, shape: Shape | ExpertShape, degrees: Deg
         "format": "plan/1",
         "name": name,
         "symbols": list(_symbols(degrees)),
-        "mesh": {"axes": degrees.mesh, "pipeline": "pp", "groups": _groups({**_copies(degrees), **degrees.mesh})},
+        "mesh": {
+            "axes": degrees.mesh,
+            "pipeline": "pp",
+            "groups": groups_of({**copies_of(degrees), **degrees.mesh}),
+            **layouts_of(shape, degrees),
+        },
         "data": {"microbatches": degrees.microbatches, **_symbols_of_rows(degrees)},
         "model": {
-            "pieces": ["embedding", *(f"{name} * {count}" for name, count in kinds), "head"],
-            "stages": list(_stages(kinds, degrees.pp * degrees.chunks)),
+            "pieces": list(listed(shape, degrees)),
+            "stages": list(stages_of(kinds, degrees.pp * degrees.chunks, between(shape, degrees))),
             **({"tied": {"word": TIED}} if degrees.tied else {}),
         },
         "schedule": {"name": degrees.schedule, **({"chunks": degrees.chunks} if degrees.chunks > 1 else {})},
@@ -130,8 +158,9 @@ def _approximate(folder: Path, degrees: Degrees, written: Mapping[str, Mapping[s
     found = {fractions_of(read_graph(folder / name)) for name in files}
     if len(found) != 1:
         raise InternalError("ranks whose programs have different names for one mean")
-    known = (*degrees.over, *(("tp",) if degrees.sp else ()))
-    sizes = {"microbatch": degrees.microbatches, **{axis: size for axis, size in degrees.mesh.items() if axis in known}}
+    at = degrees.of("moe")
+    known = (*at.over, *(("tp",) if at.sp else ()))
+    sizes = {"microbatch": at.microbatches, **{axis: size for axis, size in at.mesh.items() if axis in known}}
     over = [axis for axis, size in sizes.items() if size > 1]
     own = {"kind": "local-statistic", "part": "moe", "nodes": list(found.pop()), "over": over}
     return {"approximate": {"balance": own}} if over else {}
@@ -140,8 +169,9 @@ def _approximate(folder: Path, degrees: Degrees, written: Mapping[str, Mapping[s
 def parts_of(shape: Shape | ExpertShape, degrees: Degrees) -> list[NewPart]:
     """The parts of a plan, to be captured. Raises :class:`UserError` for sizes that cannot be spread in this way."""
     check(shape, degrees)
-    if isinstance(shape, ExpertShape) and degrees.dispatch:
-        group = degrees.seq // degrees.parts
+    at = degrees.of("moe")
+    if isinstance(shape, ExpertShape) and at.dispatch:
+        group = at.seq // at.parts
         shape = replace(shape, group=group, capacity=degrees.capacity or group)
     if isinstance(shape, ExpertShape) and degrees.aux_loss:
         shape = replace(shape, balance=Balance(degrees.aux_loss, degrees.batch * degrees.seq, degrees.aux_over))
@@ -166,40 +196,9 @@ def others_of(shape: Shape | ExpertShape, degrees: Degrees, names: Sequence[str]
     return found
 
 
-def _groups(axes: Mapping[str, int]) -> dict[str, list[str]]:
-    """The process groups that span several axes."""
-    long = [axis for axis, size in axes.items() if size > 1]
-    return {"+".join(some): list(some) for count in range(2, len(long) + 1) for some in combinations(long, count)}
-
-
-def _copies(degrees: Degrees) -> dict[str, int]:
-    """The axis of the copies of a piece, if microbatches enter at both ends of the pipeline."""
-    return {"copy": 2} if degrees.schedule == "dualpipe" else {}
-
-
 def _symbols(degrees: Degrees) -> tuple[str, ...]:
     """The numbers that the optimizer's step is given."""
     return ("lr", "correction1", "correction2") if degrees.optimizer == "adamw" else ("lr",)
-
-
-def _stages(kinds: Sequence[tuple[str, int]], stages: int) -> Iterator[str]:
-    """The pieces that every stage owns: the first and the last have fewer layers, for they have more beside them."""
-    layers = sum(count for _, count in kinds)
-    counts = [layers // stages] * stages
-    middle = [*range(1, stages - 1), *range(stages - 1, stages), 0]
-    for k in range(layers % stages):
-        counts[middle[k]] += 1
-    first = 0
-    for stage, count in enumerate(counts):
-        owned = ["embedding"] if stage == 0 else []
-        start = 0
-        for name, many in kinds:
-            low, high = max(first, start), min(first + count, start + many)
-            if low < high:
-                owned.append(f"{name} {low - start}-{high - start - 1}")
-            start += many
-        yield ", ".join([*owned, *(["head"] if stage == stages - 1 else [])])
-        first += count
 
 
 # ---------------------------------------------------------------------------------------------- parts
@@ -274,9 +273,9 @@ class _Parts:
 
     def __init__(self, shape: Shape | ExpertShape, degrees: Degrees) -> None:
         self.shape, self.degrees = shape, degrees
-        self.pieces = {name: weights_of(shapes, degrees) for name, shapes in pieces_of(shape).items()}
-        self.inner = {axis: size for axis, size in degrees.mesh.items() if axis != "pp"}
-        self.copies = _copies(degrees)
+        self.at = {name: degrees.of(name) for name in (*pieces_of(shape), "word")}
+        self.pieces = {name: weights_of(shapes, self.at[name]) for name, shapes in pieces_of(shape).items()}
+        self.copies = copies_of(degrees)
         tied = set(TIED.items()) if degrees.tied else set[tuple[str, str]]()
         self.own = {  # what a piece reduces and updates by itself
             piece: {name: w for name, w in weights.items() if name not in FROZEN and (piece, name) not in tied}
@@ -284,6 +283,8 @@ class _Parts:
         }
         trained = {w.squares for weights in self.pieces.values() for w in weights.values() if w.name not in FROZEN}
         self.squares = {"_".join(("squares", *axes)): axes for axes in sorted(trained)}
+        if degrees.layouts:  # whose axes the norm does not know: ranks of a stage add up before it
+            self.squares = {"squares": ()}
 
     def all(self) -> Iterator[NewPart]:
         """Passes, reductions, the norm, updates."""
@@ -302,11 +303,18 @@ class _Parts:
             )  # fmt: skip
 
     # ------------------------------------------------------------------------------------------ passes
-    def _rows(self, *, cut: bool) -> dict[str, str]:
+    def _rows(self, kind: str, *, cut: bool) -> dict[str, str]:
         """The placement of rows of tokens; ``cut``: between linear layers, where sequence parallelism cuts them."""
-        found = {"microbatch": "Shard(0)", **{axis: "Shard(0)" for axis in ("dp", "ep") if axis in self.inner}}
-        found |= {"cp": "Shard(1)"} if self.degrees.cp > 1 else {}
-        return {**found, **({"tp": "Shard(1)"} if cut and self.degrees.sp else {})}
+        at = self.at[kind]
+        found = {"microbatch": "Shard(0)", **{axis: "Shard(0)" for axis in ("dp", "ep") if axis in at.inner}}
+        found |= {"cp": "Shard(1)"} if at.cp > 1 else {}
+        return {**found, **({"tp": "Shard(1)"} if cut and at.sp else {})}
+
+    def _added(self, kind: str) -> dict[str, str]:
+        """The placement of what layers add to the loss."""
+        at = self.at[kind]
+        over = (*at.over, *(("tp",) if at.sp else ()))
+        return dict.fromkeys(("microbatch", *over), 'Partial("sum")')
 
     def _passes(self) -> Iterator[NewPart]:
         degrees, shape = self.degrees, self.shape
@@ -328,8 +336,10 @@ class _Parts:
             "embedding", lambda ranks: embedding_step(*both(ranks, "embedding")), ("tokens", "d_y", *back), "y",
             {"data": ["tokens"], **after}, ("tp",),
         )  # fmt: skip
+        for kind, (other, name) in between(shape, degrees).items():
+            yield self._move(kind, other, name, before, after)
         for kind, _ in layers_of(shape):
-            varies = ("cp", *(("tp",) if kind == "moe" and not degrees.dispatch else ()))
+            varies = ("cp", *(("tp",) if kind == "moe" and not self.at[kind].dispatch else ()))
             yield self._pass(
                 kind,
                 lambda ranks, kind=kind: layer_step(shape, *both(ranks, kind), degrees.recompute and ranks.sizes != {}),
@@ -354,14 +364,14 @@ class _Parts:
         self, name: str, build: Callable[[Ranks], Step], names: Sequence[str], made: str, more: dict[str, Any],
         varies: tuple[str, ...],
     ) -> NewPart:  # fmt: skip
-        degrees, weights = self.degrees, self.pieces[name]
-        hidden, plain = self._rows(cut=True), self._rows(cut=False)
+        degrees, weights = self.at[name], self.pieces[name]
+        hidden, plain = self._rows(name, cut=True), self._rows(name, cut=False)
         numbers = {"tokens", "labels"}
         scalars = {"before", "d_extra"}
         trained = {w: found for w, found in weights.items() if w not in FROZEN}
         summed = {"microbatch": 'Partial("sum")'}
         result = {**summed, **dict.fromkeys(degrees.over, 'Partial("sum")')}
-        parts = {**result, **({"tp": 'Partial("sum")'} if degrees.sp and "tp" in self.inner else {})}
+        parts = self._added(name)
         placed = {"tokens": plain, "labels": plain, "before": parts, "d_extra": "Replicate()"}
         table = {
             "parameters": {w: f"d_{w}" for w in trained},
@@ -379,6 +389,7 @@ class _Parts:
                 **{f"d_{w}": {**summed, **found.gradient} for w, found in trained.items()},
             },
             **more,
+            **self._layout(name),
         }
 
         def given(rows: int, seq: int, inner: int) -> dict[str, torch.Tensor]:
@@ -390,12 +401,58 @@ class _Parts:
         whole = {**given(degrees.batch, degrees.seq, degrees.seq), **tensors(weights, "whole")}
         local = given(degrees.rows, degrees.seq // degrees.cp, degrees.seq // degrees.parts)
         return NewPart(
-            name, build, whole, {**local, **tensors(weights, "parameter")}, self.inner, table, degrees, varies
+            name, build, whole, {**local, **tensors(weights, "parameter")}, degrees.inner, table, degrees, varies
         )
 
+    def _layout(self, kind: str) -> dict[str, str]:
+        return {"layout": kind} if kind in self.degrees.layouts else {}
+
+    def _move(self, kind: str, other: str, name: str, before: dict[str, Any], after: dict[str, Any]) -> NewPart:
+        """The exchange between pieces of two layouts, on their refinement."""
+        degrees = self.degrees
+        ends = self.at[kind], self.at[other]
+        fine = refined(ends[0].inner, ends[1].inner) or {}
+        forms: list[dict[str, str]] = []
+        added: list[dict[str, str]] = []
+        for one, at in zip((kind, other), ends, strict=True):
+            spanned = in_parts(at.inner, fine)
+            for said_, found in ((self._rows(one, cut=True), forms), (self._added(one), added)):
+                found.append({a: placed for axis, placed in said_.items() for a in spanned.get(axis, (axis,))})
+        cuts = [[(axis, int(form[axis][6:-1].split(",")[0])) for axis in fine if axis in form] for form in forms]
+        sums = [tuple(axis for axis in fine if axis in form) for form in added]
+        there, back = moves(cuts[0], cuts[1], sums[0], sums[1]), moves(cuts[1], cuts[0])
+        balance = "loss" in before["before"]
+        table = {
+            "layout": name,
+            "inputs": {"x": forms[0], "d_y": forms[1]},
+            "outputs": {"y": forms[1], "d_x": forms[0]},
+            **before,
+            **after,
+        }
+        if balance:
+            table["inputs"] |= {"before": added[0], "d_extra": "Replicate()"}
+            table["outputs"] |= {"extra": added[1], "d_before": "Replicate()"}
+        hidden = self.shape.hidden
+        scalars = {"before": empty(), "d_extra": empty()} if balance else {}
+        whole = {n: empty(degrees.batch, degrees.seq, hidden) for n in ("x", "d_y")}
+        local = {
+            n: empty(at.rows, at.seq // at.parts, hidden) for n, at in zip(("x", "d_y"), ends, strict=True)
+        }  # fmt: skip
+        varies = tuple(axis for axis in fine if axis in dict((*there.cut, *back.cut)))
+        return NewPart(
+            name, lambda ranks: between_step(there, back, ranks), {**whole, **scalars}, {**local, **scalars}, fine,
+            table, degrees, varies,
+        )  # fmt: skip
+
     # ------------------------------------------------------------------------------------------ afterwards
-    def _sums(self, weights: Weights) -> dict[str, list[str]]:
-        return {key: [w for w, found in weights.items() if found.squares == axes] for key, axes in self.squares.items()}
+    def _sums(self, weights: Weights) -> dict[str, dict[tuple[str, ...], list[str]]]:
+        """The weights of every sum of squares, by the axes over which they are added up before the norm."""
+        by_axes: dict[tuple[str, ...], list[str]] = {}
+        for w, found in weights.items():
+            by_axes.setdefault(found.squares, []).append(w)
+        if self.degrees.layouts:
+            return dict.fromkeys(self.squares, by_axes)
+        return {key: {(): by_axes.get(axes, [])} for key, axes in self.squares.items()}
 
     def _shards(self, weights: Weights) -> dict[str, int]:
         return {w: found.shard for w, found in weights.items() if found.kept and found.shard is not None}
@@ -414,13 +471,13 @@ class _Parts:
         early, shards = self.degrees.zero >= 2, self._shards(own)
         return NewPart(
             f"{piece}_reduce", lambda ranks: reduce_step(sums, self._sums(own), early, shards, ranks),
-            tensors(own, "whole", "d_"), tensors(own, "gradient", "d_"), {**self.copies, **self.inner}, table,
-            self.degrees, tuple(self.copies), "reduce",
+            tensors(own, "whole", "d_"), tensors(own, "gradient", "d_"), {**self.copies, **self.at[piece].inner}, table,
+            self.at[piece], tuple(self.copies), "reduce",
         )  # fmt: skip
 
     def _tied_mesh(self) -> dict[str, int]:
         """The ranks of the stages that have a copy."""
-        return {"tied": min(2, self.degrees.pp), **self.inner}
+        return {"tied": min(2, self.degrees.pp), **self.degrees.inner}
 
     def _tied_reduce(self) -> NewPart:
         table_ = self.pieces["embedding"]["table"]
@@ -462,7 +519,7 @@ class _Parts:
         )  # fmt: skip
 
     def _update(self, piece: str, weights: Weights) -> NewPart:
-        degrees = self.degrees
+        degrees = self.at[piece]
         masters = self._shards(weights) if degrees.zero in (1, 2) else {}
         moments = [f"{kind}_{w}" for kind in ("m", "v") for w in weights] if degrees.optimizer == "adamw" else []
         state = [*(f"master_{w}" for w in masters), *moments]
@@ -493,5 +550,5 @@ class _Parts:
         }
         return NewPart(
             f"{piece}_update", lambda ranks: update_step(tuple(weights), degrees.optimizer, masters, ranks),
-            arguments("whole"), arguments(""), {**self.copies, **self.inner}, table, degrees, finish="update",
+            arguments("whole"), arguments(""), {**self.copies, **degrees.inner}, table, degrees, finish="update",
         )  # fmt: skip

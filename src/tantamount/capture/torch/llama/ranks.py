@@ -15,7 +15,7 @@ import torch
 
 __all__ = [
     "Ranks", "added", "copied", "entered", "exchanged", "gathered", "left", "passed_on",
-    "scattered", "total",
+    "part_of", "scattered", "total", "whole_of",
 ]  # fmt: skip
 
 
@@ -64,6 +64,17 @@ def _whole(x: torch.Tensor, dim: int, group: Any) -> torch.Tensor:
     """The parts of all ranks, one after the other along a dimension."""
     found = _OPS.wait_tensor(_OPS.all_gather_into_tensor(x.contiguous(), group.size(), group.group_name))
     return torch.cat(found.chunk(group.size(), 0), dim) if dim else found
+
+
+def whole_of(x: torch.Tensor, dim: int, group: Any) -> torch.Tensor:
+    """The parts of all ranks of a group along a dimension, without a gradient; on one device the tensor itself."""
+    return x if group is None else _whole(x, dim, group)
+
+
+def part_of(x: torch.Tensor, dim: int, ranks: Ranks, axis: str) -> torch.Tensor:
+    """A rank's part, along a dimension, of what all ranks along an axis have."""
+    many = ranks.size(axis)
+    return x.chunk(many, dim)[ranks.rank(axis)] if many > 1 else x
 
 
 def _share(x: torch.Tensor, dim: int, group: Any) -> torch.Tensor:

@@ -6,18 +6,18 @@ and the dimension along which ZeRO cuts it. All that parts and relations of a pl
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
-from tantamount.capture.torch.llama.balance import OVER
 from tantamount.capture.torch.llama.experts import ExpertShape
 from tantamount.capture.torch.llama.model import Shape
 from tantamount.errors import UserError
 
 __all__ = [
-    "FROZEN", "Degrees", "Sizes", "Weight", "check", "empty", "layers_of", "pieces_of", "said", "tensors", "weights_of",
+    "CONTEXTS", "FROZEN", "Degrees", "Sizes", "Weight", "empty", "layers_of", "pieces_of", "said", "tensors",
+    "weights_of",
 ]  # fmt: skip
 
 Sizes = Mapping[str, tuple[int, ...]]
@@ -42,7 +42,7 @@ class Degrees:
     table. ``recompute``: layers keep their input only, and do their forward pass again in the backward pass. ``sized``:
     programs are for any number of rows, so that the last microbatch may have fewer than the others. ``aux_loss`` is
     the coefficient of the loss that balances experts (0: none), whose fractions are over each ``row`` or the
-    ``batch``."""
+    ``batch``. ``layouts`` are degrees that kinds of pieces have instead: of dp, ep, cp and tp."""
 
     dp: int
     tp: int
@@ -66,6 +66,18 @@ class Degrees:
     sized: bool = False
     aux_loss: float = 0.0
     aux_over: str = "row"
+    layouts: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
+
+    def of(self, kind: str) -> Degrees:
+        """The degrees of the pieces of a kind, which have no layouts."""
+        own = self.layouts.get(kind, {})
+        sent = own["ep"] > 1 or self.capacity > 0 if "ep" in own else self.dispatch
+        return replace(self, **own, dispatch=sent, layouts={})
+
+    @property
+    def inner(self) -> dict[str, int]:
+        """The axes of the ranks of a stage."""
+        return {axis: size for axis, size in self.mesh.items() if axis != "pp"}
 
     @property
     def rows(self) -> int:
@@ -162,12 +174,20 @@ def _weight(name: str, sizes: tuple[int, ...], degrees: Degrees) -> Weight:
     sums = (*(axis for axis in degrees.over if axis not in cut), *(("tp",) if local else ()))
     for axis, dim in cut.items():
         if sizes[dim] % degrees.mesh[axis]:
-            found, needed = f"{name} of {list(sizes)}", f"a multiple of {axis}, {degrees.mesh[axis]}, along {dim}"
-            raise UserError("plan-sizes", place="plan new", found=found, needed=needed)
+            many = degrees.mesh[axis]
+            raise UserError(
+                "plan-sizes", place=f"plan new --{axis}", found=f"--{axis} {many} for {name} of {list(sizes)}",
+                needed=f"a multiple of {many} along dimension {dim}",
+                hint=f"choose a --{axis} that divides {sizes[dim]}",
+            )  # fmt: skip
     shard = next((d for d, size in enumerate(sizes) if d not in cut.values() and size % degrees.dp == 0), None)
     if degrees.zero and shard is None and name not in FROZEN:
-        found = f"{name} of {list(sizes)}, tp {degrees.tp}"
-        raise UserError("plan-sizes", place="plan new --zero", found=found, needed=f"a multiple of dp, {degrees.dp}")
+        already = "".join(f", cut along {dim} by {axis}" for axis, dim in cut.items())
+        raise UserError(
+            "plan-sizes", place="plan new --zero", found=f"{name} of {list(sizes)}{already}",
+            needed=f"a dimension that nothing else cuts and that is a multiple of dp, {degrees.dp}",
+            hint="choose another --dp, or --zero 0",
+        )  # fmt: skip
     return Weight(name, sizes, cut, sums, None if name in FROZEN else shard, degrees)
 
 
@@ -205,47 +225,3 @@ def pieces_of(shape: Shape | ExpertShape) -> dict[str, Sizes]:
         return {"embedding": ends[0], "layer": shape.layer(), "head": ends[1]}
     own = {"dense": shape.dense_layer, "moe": shape.expert_layer}
     return {"embedding": ends[0], **{name: own[name]() for name, _ in layers_of(shape)}, "head": ends[1]}
-
-
-def check(shape: Shape | ExpertShape, degrees: Degrees) -> None:
-    """Raise :class:`UserError` for sizes that cannot be spread in this way."""
-    kv_heads = shape.kv_heads or shape.heads
-    tp, cp = degrees.tp, degrees.cp
-    own = (
-        [
-            (shape.hidden % (2 * shape.heads), f"hidden {shape.hidden}", f"a multiple of twice {shape.heads} heads"),
-            (degrees.ep > 1 or degrees.dispatch, f"ep {degrees.ep}", "1, of a model without experts"),
-            (degrees.aux_loss != 0, "an auxiliary loss", "none, of a model without experts"),
-        ]
-        if isinstance(shape, Shape)
-        else [
-            (
-                0 if degrees.dispatch else shape.experts % tp, f"{shape.experts} experts", f"a multiple of tp, {tp}",
-            ),
-            (shape.layers <= shape.dense, f"{shape.layers} layers", f"more than {shape.dense} dense ones"),
-        ]
-    )  # fmt: skip
-    ranks = degrees.dp * degrees.ep
-    rows = ranks * (1 if degrees.sized and degrees.last > 0 else degrees.microbatches)
-    problems = [
-        *own,
-        (shape.heads % kv_heads, f"{shape.heads} heads", f"a multiple of {kv_heads} heads for keys"),
-        (kv_heads % tp, f"{kv_heads} heads for keys", f"a multiple of tp, {tp}"),
-        (shape.ffn % tp, f"ffn {shape.ffn}", f"a multiple of tp, {tp}"),
-        (shape.vocab % tp, f"vocabulary {shape.vocab}", f"a multiple of tp, {tp}"),
-        (degrees.batch % rows, f"batch {degrees.batch}", f"a multiple of {rows}, of dp times ep with --sized"),
-        (shape.layers < degrees.pp * degrees.chunks, f"{shape.layers} layers", "one for every stage"),
-        (degrees.seq % degrees.parts, f"sequence {degrees.seq}", f"a multiple of its parts, {degrees.parts}"),
-        (
-            degrees.context == "ulysses" and kv_heads // tp % cp, f"{kv_heads // tp} heads for keys on a rank of tp",
-            f"a multiple of cp, {cp}",
-        ),
-        (degrees.zero not in range(4), f"zero {degrees.zero}", "0, 1, 2 or 3"),
-        (degrees.aux_loss < 0, f"auxiliary loss {degrees.aux_loss}", "a coefficient above 0"),
-        (degrees.sized and degrees.aux_over == "batch", "fractions over the batch", "--aux-over row, if --sized"),
-        (degrees.aux_over not in OVER, f"auxiliary loss over {degrees.aux_over}", f"one of {', '.join(OVER)}"),
-        (degrees.context not in CONTEXTS, f"context {degrees.context}", f"one of {', '.join(CONTEXTS)}"),
-    ]  # fmt: skip
-    for wrong, found, needed in problems:
-        if wrong:
-            raise UserError("plan-sizes", place="plan new", found=found, needed=needed)

@@ -118,18 +118,25 @@ def _reduced(grad: torch.Tensor, sums: Axes, early: bool, dim: int | None, ranks
 
 
 def reduce_step(
-    sums: Mapping[str, Axes], squares: Mapping[str, Sequence[str]], early: bool, shards: Mapping[str, int], ranks: Ranks
+    sums: Mapping[str, Axes],
+    squares: Mapping[str, Mapping[Axes, Sequence[str]]],
+    early: bool,
+    shards: Mapping[str, int],
+    ranks: Ranks,
 ) -> Step:
     """Gradients added up over the ranks that have summands (``sums``: the axes of each), or a rank's part of that; and
-    the sums of the squares: ``squares`` says of which gradients each of them is. If pieces have copies, the squares are
-    counted where the first copy is."""
+    the sums of the squares: ``squares`` says of which gradients each of them is, by the axes over which they are added
+    up here. If pieces have copies, the squares are counted where the first copy is."""
 
     def run(**given: torch.Tensor) -> dict[str, torch.Tensor]:
         out = {f"g_{w}": _reduced(given[f"d_{w}"], axes, early, shards.get(w), ranks) for w, axes in sums.items()}
         for name, of in squares.items():
             out[name] = torch.zeros((), device=next(iter(given.values())).device)
-            for w in of if ranks.rank("copy") == 0 else ():
-                out[name] = out[name] + out[f"g_{w}"].square().sum()
+            for axes, weights in of.items():
+                found = out[name] if not axes else torch.zeros_like(out[name])
+                for w in weights if ranks.rank("copy") == 0 else ():
+                    found = found + out[f"g_{w}"].square().sum()
+                out[name] = out[name] + total(found, ranks.group(*axes)) if axes else found
         return out
 
     return run

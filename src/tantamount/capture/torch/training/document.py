@@ -23,7 +23,8 @@ Table = dict[str, Any]
 
 @dataclass
 class PlanFolder:
-    """A plan that grows part by part. Graphs are written as they come, equal ones once."""
+    """A plan that grows part by part. Graphs are written as they come, equal ones once, and its table in the end: until
+    then the folder has no plan, neither this one nor one that was there before."""
 
     folder: Path
     parts: Table = field(default_factory=Table)
@@ -34,6 +35,7 @@ class PlanFolder:
 
     def __post_init__(self) -> None:
         make_folder(self.folder)
+        (self.folder / "plan.toml").unlink(missing_ok=True)
 
     def add(
         self, name: str, spec: Program, side: Side, inputs: Mapping[str, Any], outputs: Mapping[str, Any], table: Table
