@@ -275,6 +275,9 @@ class Bounds:
     alignment_work: int = _bound(
         5_000_000, EXECUTION, "Element operations of the execution that says which tensors seem to agree.", "fixed"
     )
+    realigned_work: int = _bound(
+        100_000_000, EXECUTION, "Element operations of that execution where a smaller one says nothing.", "fixed"
+    )
     alignment_windows: int = _bound(32, EXECUTION, "Equal blocks of a tensor that are looked for in the other program.")
     # diagnosis
     repair_inputs: int = _bound(4, DIAGNOSIS, "Random inputs that are tried until outputs differ.", "fixed")
