@@ -1,5 +1,5 @@
-"""Positions counted: ``sum over v < n of [v <= i]`` is ``i + 1`` where that lies between 0 and n, and ``sum over v < n of
-[v < K]`` is K for a position K in a row of no more than n.
+"""Positions counted: ``sum over v < n of [v <= i]`` is ``i + 1`` where that lies between 0 and n, and ``sum over v < n
+of [v < K]`` is K for a position K in a row of no more than n.
 
 Positions that a program counts (a running sum of ones, how many come before an element) are then those that another
 writes down.

@@ -13,7 +13,7 @@ things, is none of these.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -44,21 +44,32 @@ class _Element(NamedTuple):
 
 def counted_in_order(store: Store, guard: Comparison, box: _Box) -> Polynomial | None:
     """The value of a comparison ``[C + i < 0]`` of a count C of elements of a row that is in order, as a comparison of
-    one of them; ``None`` for any other comparison."""
+    one of them, or of two counts, of which one is known to be no greater; ``None`` for any other comparison."""
     if guard.op != "less" or not guard.rest:
         return None
-    sign = 1 if guard.rest[0].coefficient > 0 else -1
+    more = tuple(t for t in guard.rest if t.coefficient > 0)
+    fewer = scale(tuple(t for t in guard.rest if t.coefficient < 0), -1)
     counting = _Counting(store, box)
     element = counting.element(guard.rest[0])
     if element is None or store.effort.exceeds("tabulated_values", element.high - element.low + 1):
         return None
-    bound = counting.bound(scale(guard.rest, sign), element)
-    if bound is None:
+    bounds = [counting.bound(count, element) if count else None for count in (more, fewer)]
+    if any(count and bound is None for count, bound in zip((more, fewer), bounds, strict=True)):
         return None
-    # [C - i - 1 < 0], or the complement of it: [-C + i < 0]
-    place = _negated(guard.affine, 1) if sign > 0 else guard.affine
+    value = _of_two(guard.affine, bounds, box) if more and fewer else _of_one(store, guard.affine, bounds, element, box)
+    store.fired["sorted-counts"] += value is not None
+    return value
+
+
+def _of_one(
+    store: Store, affine: Coordinate, bounds: Sequence[Coordinate | None], element: _Element, box: _Box
+) -> Polynomial | None:
+    """``[C - i - 1 < 0]``, or the complement of it, ``[-C + i < 0]``."""
+    more, fewer = bounds
+    bound = fewer if more is None else more
+    place = affine if more is None else _negated(affine, 1)
     span = interval(place, box, ())
-    if span is None:
+    if span is None or bound is None:
         return None
     if span[0] >= element.length or span[1] < 0:
         few: Polynomial = ONE if span[0] >= 0 else ZERO
@@ -68,8 +79,20 @@ def counted_in_order(store: Store, guard: Comparison, box: _Box) -> Polynomial |
         few = add(store, ONE, scale(small, -1))
     else:
         return None
-    store.fired["sorted-counts"] += 1
-    return few if sign > 0 else add(store, ONE, scale(few, -1))
+    return add(store, ONE, scale(few, -1)) if more is None else few
+
+
+def _of_two(affine: Coordinate, bounds: Sequence[Coordinate | None], box: _Box) -> Polynomial | None:
+    """``[C - D + i < 0]`` for i that is not negative, where every element that D counts is one that C counts."""
+    more, fewer = bounds
+    least = interval(affine, box, ())
+    if more is None or fewer is None or least is None or least[0] < 0:
+        return None
+    apart = dict(fewer.parts)
+    for v, s in more.parts:
+        apart[v] = apart.get(v, 0) - s
+    span = interval(coordinate(apart, fewer.offset - more.offset), box, ())
+    return ZERO if span is not None and span[0] >= 0 else None
 
 
 class _Counting(Rebuild):
@@ -101,7 +124,8 @@ class _Counting(Rebuild):
             values[v] = told
         bound = self._first(values)
         for v, value in values.items() if bound is not None else ():
-            smaller = compare(self.store, "less", add(self.store, iota(bound), constant(v)), ZERO, self.box, oriented=True)
+            known = add(self.store, iota(bound), constant(v))
+            smaller = compare(self.store, "less", known, ZERO, self.box, oriented=True)
             if value != smaller:
                 return None
         return bound
