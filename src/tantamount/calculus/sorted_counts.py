@@ -13,7 +13,7 @@ things, is none of these.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -47,29 +47,38 @@ def counted_in_order(store: Store, guard: Comparison, box: _Box) -> Polynomial |
     one of them, or of two counts, of which one is known to be no greater; ``None`` for any other comparison."""
     if guard.op != "less" or not guard.rest:
         return None
-    more = tuple(t for t in guard.rest if t.coefficient > 0)
-    fewer = scale(tuple(t for t in guard.rest if t.coefficient < 0), -1)
     counting = _Counting(store, box)
     element = counting.element(guard.rest[0])
     if element is None or store.effort.exceeds("tabulated_values", element.high - element.low + 1):
         return None
-    bounds = [counting.bound(count, element) if count else None for count in (more, fewer)]
-    if any(count and bound is None for count, bound in zip((more, fewer), bounds, strict=True)):
-        return None
-    value = _of_two(guard.affine, bounds, box) if more and fewer else _of_one(store, guard.affine, bounds, element, box)
+    offset = guard.affine.offset
+    bounds: dict[int, Coordinate] = {}  # of counts that are added, and that are taken away
+    for sign in (1, -1):
+        count = scale(tuple(t for t in guard.rest if t.coefficient * sign > 0), sign)
+        found = counting.bound(count, element) if count else None
+        if count and found is None:
+            return None
+        if found is not None:
+            bound, rest = found
+            side = -sign if rest else sign  # of n elements those that are not small are n less the small ones
+            if side in bounds:
+                return None
+            offset += sign * element.length if rest else 0
+            bounds[side] = bound
+    affine = Coordinate(guard.affine.parts, offset)
+    value = _of_two(affine, bounds, box) if len(bounds) > 1 else _of_one(store, affine, bounds, element, box)
     store.fired["sorted-counts"] += value is not None
     return value
 
 
 def _of_one(
-    store: Store, affine: Coordinate, bounds: Sequence[Coordinate | None], element: _Element, box: _Box
+    store: Store, affine: Coordinate, bounds: Mapping[int, Coordinate], element: _Element, box: _Box
 ) -> Polynomial | None:
     """``[C - i - 1 < 0]``, or the complement of it, ``[-C + i < 0]``."""
-    more, fewer = bounds
-    bound = fewer if more is None else more
-    place = affine if more is None else _negated(affine, 1)
+    ((sign, bound),) = bounds.items()
+    place = _negated(affine, 1) if sign > 0 else affine
     span = interval(place, box, ())
-    if span is None or bound is None:
+    if span is None:
         return None
     if span[0] >= element.length or span[1] < 0:
         few: Polynomial = ONE if span[0] >= 0 else ZERO
@@ -79,20 +88,17 @@ def _of_one(
         few = add(store, ONE, scale(small, -1))
     else:
         return None
-    return add(store, ONE, scale(few, -1)) if more is None else few
+    return few if sign > 0 else add(store, ONE, scale(few, -1))
 
 
-def _of_two(affine: Coordinate, bounds: Sequence[Coordinate | None], box: _Box) -> Polynomial | None:
+def _of_two(affine: Coordinate, bounds: Mapping[int, Coordinate], box: _Box) -> Polynomial | None:
     """``[C - D + i < 0]`` for i that is not negative, where every element that D counts is one that C counts."""
-    more, fewer = bounds
     least = interval(affine, box, ())
-    if more is None or fewer is None or least is None or least[0] < 0:
-        return None
-    apart = dict(fewer.parts)
-    for v, s in more.parts:
+    apart = dict(bounds[-1].parts)
+    for v, s in bounds[1].parts:
         apart[v] = apart.get(v, 0) - s
-    span = interval(coordinate(apart, fewer.offset - more.offset), box, ())
-    return ZERO if span is not None and span[0] >= 0 else None
+    span = interval(coordinate(apart, bounds[-1].offset - bounds[1].offset), box, ())
+    return ZERO if least is not None and least[0] >= 0 and span is not None and span[0] >= 0 else None
 
 
 class _Counting(Rebuild):
@@ -114,23 +120,27 @@ class _Counting(Rebuild):
                     return found
         return None
 
-    def bound(self, count: Polynomial, element: _Element) -> Coordinate | None:
-        """t such that the summands of a count, together, are ``[v + t < 0]`` for every value v of the element."""
+    def bound(self, count: Polynomial, element: _Element) -> tuple[Coordinate, bool] | None:
+        """t such that the summands of a count, together, are ``[v + t < 0]`` for every value v of the element, or
+        (then the flag is true) such that they are the complement."""
         values: dict[int, Polynomial] = {}
         for v in range(element.low, element.high + 1):
             told = self._at(count, element, v)
             if told is None:
                 return None
             values[v] = told
-        bound = self._first(values)
-        for v, value in values.items() if bound is not None else ():
-            known = add(self.store, iota(bound), constant(v))
-            smaller = compare(self.store, "less", known, ZERO, self.box, oriented=True)
-            if value != smaller:
-                return None
-        return bound
+        for rest in (False, True):
+            tried = {v: add(self.store, ONE, scale(x, -1)) for v, x in values.items()} if rest else values
+            bound = self._first(tried)
+            if all(value == self._less(bound, v) for v, value in tried.items()):
+                return bound, rest
+        return None
 
-    def _first(self, values: Mapping[int, Polynomial]) -> Coordinate | None:
+    def _less(self, bound: Coordinate, v: int) -> Polynomial:
+        known = add(self.store, iota(bound), constant(v))
+        return compare(self.store, "less", known, ZERO, self.box, oriented=True)
+
+    def _first(self, values: Mapping[int, Polynomial]) -> Coordinate:
         """The bound that the first value suggests that depends on positions; or the last with which all hold."""
         for v, value in values.items():
             found = _less_than_zero(self.store, value)
