@@ -13,33 +13,38 @@ things, is none of these.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from fractions import Fraction
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tantamount.calculus import spans
 from tantamount.calculus.affine import Coordinate, coordinate, fixed, variable
 from tantamount.calculus.atoms import Store
-from tantamount.calculus.comparisons import Comparison, bounds_of, compare, comparison, interval, positions_of
+from tantamount.calculus.comparisons import Comparison, bounds_of, compare, comparison, interval
+from tantamount.calculus.counts import is_whole
 from tantamount.calculus.polynomials import add, constant, iota, multiply, pinned, scale, sum_over
-from tantamount.calculus.products import is_integer, substitute_factors, substitute_polynomial
+from tantamount.calculus.products import substitute_factors, substitute_polynomial
 from tantamount.calculus.rebuild import Rebuild
 from tantamount.calculus.terms import ONE, ZERO, Factor, Polynomial, Term, factors_of, sole_factor, sole_number
 from tantamount.calculus.told import Told
+from tantamount.ops.functions import POSITIONS_IN_A_ROW
 
 __all__ = ["counted_in_order"]
 
+_ORDERS = ("order", "argsort")
 _Box = Mapping[int, tuple[int, int]]
 
 
 class _Element(NamedTuple):
-    """``V_a``: the factor, its axis a, the length of the row, and the least and the greatest value of an element."""
+    """``V_a`` of a row K in order: the factor, its axis a, the length of the row, the least and the greatest value of
+    an element; K at axes of its own, if that is one factor, and these axes with their ranges."""
 
     factor: Factor
     axis: int
     length: int
     low: int
     high: int
+    member: Factor | None
+    places: Mapping[int, tuple[int, int]]
 
 
 def counted_in_order(store: Store, guard: Comparison, box: _Box) -> Polynomial | None:
@@ -108,17 +113,18 @@ class _Counting(Rebuild):
         super().__init__(store, box=box)
 
     def element(self, term: Term) -> _Element | None:
-        """The element of a row in order that the summand of a sum depends on."""
+        """The element of a row in order that the summand of a sum depends on, or which is in order what that reads."""
         summed = self._summed(term)
         if summed is None:
             return None
         factors, axes = summed
+        inside = list(self._inside(factors))
         for axis, (_, size) in axes.items():
-            for inside in self._inside(factors):
-                found = self._sorted(inside, axis)
+            for factor in inside:
+                found = self._sorted(factor, axis)
                 if found is not None and found.length == size:
                     return found
-        return None
+        return self._put_in_order(inside, axes)
 
     def bound(self, count: Polynomial, element: _Element) -> tuple[Coordinate, bool] | None:
         """t such that the summands of a count, together, are ``[v + t < 0]`` for every value v of the element, or
@@ -158,22 +164,35 @@ class _Counting(Rebuild):
             if summed is None:
                 return None
             factors, axes = summed
-            for axis in axes:
-                place: Mapping[int, Coordinate] = {element.axis: variable(axis)}
-                here = substitute_factors((element.factor,), place)[0]
+            for here, places in self._readings(factors, axes, element):
                 told = Told(store, here, fixed(v), box=self.box)
                 summand = ONE
                 for factor in factors:
                     summand = multiply(store, summand, told.factor(factor), self.box)
-                if not told.changed or axes[axis] != (0, element.length) or _mentions(summand, axis):
+                if not told.changed or any(_mentions(summand, axis) for axis in places):
                     continue
-                over = {other: span for other, span in axes.items() if other != axis}
+                over = {other: span for other, span in axes.items() if other not in places}
                 parts.append(scale(sum_over(store, summand, over, self.box) if over else summand, term.coefficient))
                 break
             else:
                 return None
         budget = store.effort.bounds.settled_factors
         return Rebuild(store, budget=budget, box=self.box).polynomial(add(store, *parts))
+
+    def _readings(
+        self, factors: list[Factor], axes: Mapping[int, tuple[int, int]], element: _Element
+    ) -> Iterator[tuple[Factor, Collection[int]]]:
+        """What the summands of a sum may read: the element at one of the axes, or, at several, the row as it is; each
+        with the axes of which each place is read once."""
+        for axis, span in axes.items():
+            if span == (0, element.length):
+                yield substitute_factors((element.factor,), {element.axis: variable(axis)})[0], (axis,)
+        if element.member is None:
+            return
+        for factor in self._inside(factors):
+            renamed = _renamed(element.member, factor, element.places, axes)
+            if renamed is not None:
+                yield factor, renamed
 
     def _summed(self, term: Term) -> tuple[list[Factor], dict[int, tuple[int, int]]] | None:
         """The summand of a sum, and its axes."""
@@ -183,12 +202,12 @@ class _Counting(Rebuild):
         return self._opened(factor.atom, factor.at) if self.store.atoms[factor.atom].op == "sum" else None
 
     def _inside(self, factors: list[Factor]) -> Iterator[Factor]:
-        """The sums in factors, at any depth outside of other sums."""
+        """Sums, and positions in rows, in factors, at any depth outside of others."""
         pending, seen = list(factors), set(factors)
         while pending:
             factor = pending.pop()
             atom = self.store.atoms[factor.atom]
-            if atom.op == "sum":
+            if atom.op == "sum" or atom.op in POSITIONS_IN_A_ROW:
                 yield factor._replace(exponent=1)
                 continue
             here = dict(enumerate(factor.at))
@@ -197,54 +216,80 @@ class _Counting(Rebuild):
                 seen |= new
                 pending += sorted(new)
 
-    def _sorted(self, factor: Factor, axis: int) -> _Element | None:
-        """The element at place ``axis`` of a row in ascending order, if that is what a sum is: ``sum over p of
-        [O_axis = p] K(p)``, where O is the order of the whole row K of whole numbers."""
+    def _put_in_order(self, inside: Sequence[Factor], axes: Mapping[int, tuple[int, int]]) -> _Element | None:
+        """The element, at an axis of its own, of a row that positions in rows are read of, as one of the orders puts it
+        that either program has made of it: every element of the row is one of those in order."""
         store = self.store
-        if not _mentions((Term((factor,), 1),), axis):
+        read = [f for f in inside if store.atoms[f.atom].op in POSITIONS_IN_A_ROW and any(a in _axes(f) for a in axes)]
+        numbers = {f.atom for f in read}
+        for number in [k for k, atom in enumerate(store.atoms) if atom.op in _ORDERS] if read else ():
+            place, row = store.atoms[number].arguments
+            if place != iota(variable(0)) or _mentions(row, 0) or any(_axes(f) for f in factors_of(row)):
+                continue
+            (axis,) = store.fresh_axes(1)
+            found = self._in_order(Factor(number, 1, (variable(axis),)), axis)
+            if found is not None and found.member is not None and found.member.atom in numbers:
+                self.box[axis] = (0, found.length)
+                return found
+        return None
+
+    def _sorted(self, factor: Factor, axis: int) -> _Element | None:
+        """The element at place ``axis`` of a row in ascending order, if that is what a sum is."""
+        store = self.store
+        if store.atoms[factor.atom].op != "sum" or axis not in _axes(factor):
             return None
         for guard in self._opened(factor.atom, factor.at)[0]:
             known = comparison(store, guard) if store.atoms[guard.atom].op == "equal" else None
             if known is None or len(known.rest) != 1:
                 continue
             order = sole_factor((Term(known.rest[0].monomial, 1),))
-            if order is None or order.exponent != 1 or store.atoms[order.atom].op not in ("order", "argsort"):
-                continue
-            atom = store.atoms[order.atom]
-            length = spans.row_length(store, atom)
-            descending, count = atom.attributes[:2]
-            place, row = (pinned(store, x, dict(enumerate(order.at))) for x in atom.arguments)
-            if descending or (atom.op == "order" and count != length) or place != iota(variable(axis)):
-                continue
-            if _mentions(row, axis):
-                continue
-            found = self._element(factor, order, row)
-            if found is not None:
-                return _Element(factor, axis, length, *found)
+            found = None if order is None or order.exponent != 1 else self._in_order(order, axis)
+            if found is not None and found.factor == factor:
+                return found
         return None
 
-    def _element(self, factor: Factor, order: Factor, row: Polynomial) -> tuple[int, int] | None:
-        """The least and the greatest value of an element of a row of whole numbers, if a sum is the one at the position
-        ``order``."""
-        store = self.store
+    def _in_order(self, order: Factor, axis: int) -> _Element | None:
+        """``sum over p of [O_axis = p] K(p)``, where O puts a whole row K of whole numbers in ascending order."""
+        store, atom = self.store, self.store.atoms[order.atom]
+        if atom.op not in _ORDERS:
+            return None
+        length = spans.row_length(store, atom)
+        descending, count = atom.attributes[:2]
+        place, row = (pinned(store, x, dict(enumerate(order.at))) for x in atom.arguments)
+        if descending or (atom.op == "order" and count != length) or place != iota(variable(axis)):
+            return None
         whole = self._summed(row[0]) if len(row) == 1 and row[0].coefficient == 1 else None
-        if whole is None or len(whole[0]) != 1 or store.atoms[whole[0][0].atom].op != "pair":
+        if _mentions(row, axis) or whole is None or len(whole[0]) != 1 or store.atoms[whole[0][0].atom].op != "pair":
             return None
-        (pair,), axes = whole
-        here = dict(enumerate(pair.at))
-        place, value = (pinned(store, x, here) for x in store.atoms[pair.atom].arguments)
-        guard = compare(store, "equal", (Term((order,), 1),), place, self.box)
-        if sum_over(store, multiply(store, guard, value, self.box), axes, self.box) != (Term((factor,), 1),):
+        (pair,), places = whole
+        where, value = (pinned(store, x, dict(enumerate(pair.at))) for x in store.atoms[pair.atom].arguments)
+        guard = compare(store, "equal", (Term((order,), 1),), where, self.box)
+        element = sole_factor(sum_over(store, multiply(store, guard, value, self.box), places, self.box))
+        bounds = bounds_of(store, value, self.box) if is_whole(store, value) else None
+        if element is None or bounds is None:
             return None
-        bounds = bounds_of(store, value, self.box) if _is_whole(store, value) else None
-        return None if bounds is None else (int(bounds[0]), int(bounds[1]))
+        return _Element(element, axis, length, int(bounds[0]), int(bounds[1]), sole_factor(value), places)
 
 
-def _is_whole(store: Store, x: Polynomial) -> bool:
-    """True of whole numbers, positions in rows among them."""
-    places = tuple(t for t in x if positions_of(store, (t._replace(coefficient=1),)) is not None)
-    rest = tuple(t for t in x if t not in places)
-    return is_integer(store, rest) and all(Fraction(t.coefficient).denominator == 1 for t in places)
+def _renamed(
+    member: Factor, factor: Factor, places: Mapping[int, tuple[int, int]], axes: Mapping[int, tuple[int, int]]
+) -> Collection[int] | None:
+    """The axes that a factor has in place of those of another one, each another one of the same range."""
+    if factor.atom != member.atom or member.exponent != 1:
+        return None
+    found: dict[int, int] = {}
+    for mine, own in zip(factor.at, member.at, strict=True):
+        if not any(v in places for v, _ in own.parts):
+            if mine != own:
+                return None
+            continue
+        if len(own.parts) != 1 or len(mine.parts) != 1 or own != variable(own.parts[0][0]):
+            return None
+        (axis, _), (place, _) = mine.parts[0], own.parts[0]
+        if mine != variable(axis) or axes.get(axis) != places[place] or found.setdefault(place, axis) != axis:
+            return None
+    renamed = set(found.values())
+    return renamed if len(renamed) == len(found) == len(places) else None
 
 
 def _less_than_zero(store: Store, x: Polynomial) -> Coordinate | None:
@@ -264,5 +309,9 @@ def _negated(c: Coordinate, less: int) -> Coordinate:
     return coordinate({v: -s for v, s in c.parts}, -c.offset - less)
 
 
+def _axes(factor: Factor) -> set[int]:
+    return {v for parts, _ in factor.at for v, _ in parts}
+
+
 def _mentions(x: Polynomial, axis: int) -> bool:
-    return any(axis in {v for parts, _ in f.at for v, _ in parts} for f in factors_of(x))
+    return any(axis in _axes(f) for f in factors_of(x))
