@@ -163,8 +163,8 @@ def test_sizes_that_are_equal_by_chance_come_apart(tmp_path: Path) -> None:
 
 
 def test_halves_stay_halves_where_other_numbers_are_as_large() -> None:
-    """Of three numbers that are 32 one cannot shrink; the end of a slice, which nothing decides, goes with the half that
-    it belongs to and not its own way."""
+    """Of three numbers that are 32 one cannot shrink; the end of a slice, which nothing decides, goes with the half
+    that it belongs to and not its own way."""
     axis, half, end, other, rows = range(5)
     facts = [
         ("==", (((axis,), 1), ((half,), -2))),
