@@ -35,21 +35,23 @@ def _with_architecture(config: Any) -> Any:
 class VllmModel(nn.Module):
     """vLLM's implementation of a model of transformers: the logits of one prompt, of shape (tokens, vocabulary)."""
 
-    def __init__(self, config: Any, dtype: torch.dtype | None = None) -> None:
-        """``dtype``: that of the parameters, which are 0; default: what the configuration says."""
+    def __init__(self, config: Any, *, wide: bool = False) -> None:
+        """Parameters are 0; ``wide``: those of floating-point numbers are in float64."""
         super().__init__()
         self.config = _with_architecture(config)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             self.settings, self.model = model_of(self.config)
         for parameter in self.model.parameters():  # which are memory that nothing was written into
+            dtype = torch.float64 if wide and parameter.is_floating_point() else parameter.dtype
             parameter.data = torch.zeros_like(parameter.data, dtype=dtype)
         self.prompts = prompt_attentions(self.modules(), {id(one): name for name, one in self.named_parameters()})
         with_kernels_of_experts(self.modules())
 
     def __deepcopy__(self, _: Any) -> VllmModel:
         # settings and groups cannot be copied; weights come from loaders
-        return VllmModel(self.config, next((p.dtype for p in self.parameters()), None))
+        floats = {p.dtype for p in self.parameters() if p.is_floating_point()}
+        return VllmModel(self.config, wide=floats == {torch.float64})
 
     def forward(self, tokens: Tensor) -> Tensor:
         """The logits, of shape (1, tokens, vocabulary)."""
