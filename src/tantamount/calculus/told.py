@@ -1,4 +1,4 @@
-"""What is said of a quantity put in wherever it is mentioned: a position in a row at a place, an element at a value."""
+"""Quantities put in wherever they are mentioned: a position in a row at a place, an element at a value."""
 
 from __future__ import annotations
 
