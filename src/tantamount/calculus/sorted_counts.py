@@ -182,8 +182,8 @@ class _Counting(Rebuild):
     def _readings(
         self, factors: list[Factor], axes: Mapping[int, tuple[int, int]], element: _Element
     ) -> Iterator[tuple[Factor, Collection[int]]]:
-        """The factors that the summands of a sum may read: the element at one of the axes, or, at several, the row as it
-        is; each with its axes, at which every place of the row is read once."""
+        """The factors that the summands of a sum may read: the element at one of the axes, or, at several, the row as
+        it is; each with its axes, at which every place of the row is read once."""
         for axis, span in axes.items():
             if span == (0, element.length):
                 yield substitute_factors((element.factor,), {element.axis: variable(axis)})[0], (axis,)
