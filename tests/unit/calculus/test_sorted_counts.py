@@ -31,16 +31,16 @@ RIGHT: dict[str, Ends] = {
     "one-hot rows": lambda v, k: torch.nn.functional.one_hot(k, EXPERTS).sum(0).cumsum(0),
     "comparisons": lambda v, k: (v[:, None] <= torch.arange(EXPERTS)).sum(0),
     "what is greater": lambda v, k: ROWS - (k[:, None] > torch.arange(EXPERTS)).sum(0),
+    "a group that ends with all": lambda v, k: (v[:, None] <= torch.arange(EXPERTS - 1)).sum(0),
     "bins to the next number": lambda v, k: torch.histc(v.float(), EXPERTS, 0, EXPERTS).cumsum(0),
 }
 WRONG: dict[str, Ends] = {
     "exclusive sums": lambda v, k: _histogram(v).cumsum(0) - _histogram(v),
     "one too late": lambda v, k: _histogram(v).cumsum(0) + 1,
-    "counts from the last": lambda v, k: _histogram(v).flip(0).cumsum(0),
     "what is less": lambda v, k: (v[:, None] < torch.arange(EXPERTS)).sum(0),
     "all but one expert": lambda v, k: (_histogram(v) * torch.tensor([1.0, 0.0, 1.0])).cumsum(0),
     "counts of other places": lambda v, k: _histogram(k[1:]).cumsum(0),
-    "twice as many": lambda v, k: 2 * _histogram(v).cumsum(0),
+    "groups too few": lambda v, k: (v[:, None] <= torch.arange(EXPERTS - 2)).sum(0),
 }
 
 
