@@ -37,7 +37,8 @@ DIFFERENT = 1e-6
 BLOCK = 4  # edges
 SPECIAL = (  # rules that a pair needs because it is written in two ways
     "chosen-elements", "cleared-denominators", "common-cells", "compared-maxima", "equal-arguments", "found-once",
-    "inverse-orders", "lifted-look-ups", "lifted-selections", "multiplying-out", "some-mask-holds", "sums-of-angles",
+    "inverse-orders", "lifted-look-ups", "lifted-selections", "multiplying-out", "some-mask-holds", "sorted-counts",
+    "sums-of-angles",
     "tanh-as-exponentials", "tidy-extremes", "unrolled-sums", "variances",
 )  # fmt: skip
 BEGIN, END = "<!-- pairs -->", "<!-- end of pairs -->"

@@ -29,13 +29,14 @@ from tantamount.correspond.numbering import Source, loads, sources_of
 
 _SIZES = (
     "hidden_size={hidden},num_attention_heads={heads},num_key_value_heads={groups},intermediate_size={inner},"
-    "vocab_size={vocabulary},num_hidden_layers={layers},pad_token_id=0"
+    "vocab_size={vocabulary},num_hidden_layers={layers},max_position_embeddings={positions},pad_token_id=0"
 )
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Of one model: what its configuration says."""
+    """Of one model: what its configuration says. ``positions``: rows of its tables of cosines and sines, of which
+    nothing is loaded."""
 
     layers: int
     hidden: int
@@ -43,6 +44,7 @@ class Sizes:
     groups: int
     inner: int
     vocabulary: int
+    positions: int = 0
 
 
 @dataclass(frozen=True)
@@ -62,20 +64,20 @@ KINDS = {
         "n_embd={hidden},n_head={heads},n_positions=1024,vocab_size={vocabulary},n_layer={layers}",
     ),
     "qwen2": Kind(  # Qwen2 0.5B
-        Sizes(24, 896, 14, 2, 4864, 151936), _SIZES, ",rms_norm_eps=1e-6,max_position_embeddings=32768",
+        Sizes(24, 896, 14, 2, 4864, 151936, 32768), _SIZES, ",rms_norm_eps=1e-6",
         ("Qwen2.5-0.5B", "norm_eps=1e-6"),
     ),
     "phi3": Kind(  # Phi-3 mini, 4k
-        Sizes(32, 3072, 32, 32, 8192, 32064), _SIZES, ",rms_norm_eps=1e-5,max_position_embeddings=4096",
+        Sizes(32, 3072, 32, 32, 8192, 32064, 4096), _SIZES, ",rms_norm_eps=1e-5",
     ),
     "llama": Kind(  # Llama 3 8B
-        Sizes(32, 4096, 32, 8, 14336, 128256), _SIZES,
-        ',rms_norm_eps=1e-5,max_position_embeddings=8192,rope_parameters={{"rope_type":"default","rope_theta":500000.0}}',
+        Sizes(32, 4096, 32, 8, 14336, 128256, 8192), _SIZES,
+        ',rms_norm_eps=1e-5,rope_parameters={{"rope_type":"default","rope_theta":500000.0}}',
         ("Llama-3-8B", ""),
     ),
     "mistral": Kind(  # Mistral Nemo 12B
-        Sizes(40, 5120, 32, 8, 14336, 131072), _SIZES,
-        ",rms_norm_eps=1e-5,max_position_embeddings=131072,sliding_window=null,head_dim={head}",
+        Sizes(40, 5120, 32, 8, 14336, 131072, 131072), _SIZES,
+        ",rms_norm_eps=1e-5,sliding_window=null,head_dim={head}",
     ),
 }  # fmt: skip
 _HEAD = 32  # of the smaller models: vLLM has no smaller heads on CPUs
@@ -87,7 +89,7 @@ def smaller(sizes: Sizes, by: int) -> Sizes:
     of 64, which vLLM fills up."""
     each = sizes.heads // sizes.groups
     vocabulary = sizes.vocabulary % 64 + 64 * by
-    return Sizes(min(_LAYERS, sizes.layers), by * each * _HEAD, by * each, by, 32 * (by + 2), vocabulary)
+    return Sizes(min(_LAYERS, sizes.layers), by * each * _HEAD, by * each, by, 32 * (by + 2), vocabulary, 64)
 
 
 def pair(name: str, kind: Kind, sizes: Sizes, against: str, tokens: int) -> tuple[Built, Built]:

@@ -179,6 +179,7 @@ class Bounds:
     common_cells: int = _bound(72, COMPARISON, "Cells that the ranges of sums are cut into.")
     lifted_atoms: int = _bound(16, COMPARISON, "Atoms inside a function that a selection is lifted out of.")
     rewritten_atoms: int = _bound(200, COMPARISON, "Atoms in what is written anew in another way.")
+    tabulated_values: int = _bound(256, COMPARISON, "Values of a row for which a condition on its elements is tried.")
     unrolled_points: int = _bound(64, COMPARISON, "Terms that one sum is written out as.")
     unrolled_factors: int = _bound(4_000, COMPARISON, "Factors that are computed anew where sums are written out.")
     leaf_places: int = _bound(64, COMPARISON, "Places at which one function reads tensors.")
@@ -274,6 +275,9 @@ class Bounds:
     )
     alignment_work: int = _bound(
         5_000_000, EXECUTION, "Element operations of the execution that says which tensors seem to agree.", "fixed"
+    )
+    realigned_work: int = _bound(
+        100_000_000, EXECUTION, "Element operations of that execution where a smaller one says nothing.", "fixed"
     )
     alignment_windows: int = _bound(32, EXECUTION, "Equal blocks of a tensor that are looked for in the other program.")
     # diagnosis

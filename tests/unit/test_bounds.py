@@ -28,6 +28,7 @@ from tantamount.effort import Effort
 from tantamount.errors import TantamountError, Unsupported
 from tantamount.ir.types import DType, Kind
 from tantamount.limits import Bounds, Limits, bounds_table
+from tantamount.ops.table import lookup
 from tantamount.proof import Options, prove
 from tantamount.reduction import reduce_job
 from tantamount.rewriting.evidence import evidence_of
@@ -42,6 +43,16 @@ Work = Callable[[Effort, Path], object]
 # ------------------------------------------------------------------------------------------------ the calculus
 def compare(w: Workbench, x: object, y: object) -> None:
     equal(w.store, x.value, y.value)  # type: ignore[attr-defined]
+
+
+def in_order(effort: Effort, _: Path) -> None:
+    w = Workbench(effort)
+    x, b = w.input("x", 2, 3), w.b
+    _, chosen = lookup("aten.topk.default", "").define(b, x, 2)
+    row, _ = lookup("aten.sort.default", "").define(b, b.reshape(chosen, (4,)))
+    small = b.less(row, b.full((4,), 1, row.dtype))
+    count = b.sum(b.cast(small, DType.INT64), (0,))
+    compare(w, b.less(b.expand(count, (4,)), b.add(b.iota(4), 1)), b.not_(small))
 
 
 def squares(effort: Effort, _: Path, power: int = 2) -> None:
@@ -375,6 +386,7 @@ HITS: dict[str, tuple[Work, int]] = {
     "common_cells": (causal, 1),
     "leaf_places": (causal, 1),
     "rewritten_atoms": (loop, 1),
+    "tabulated_values": (in_order, 2),
     "unrolled_points": (loop, 1),
     "unrolled_factors": (loop, 1),
     "case_steps": (places, 1),
@@ -451,6 +463,7 @@ NOT_HERE = {
     "bit_parts", "mask_runs", "compared_booleans", "member_terms", "member_variables", "residues", "residue_terms",
     "residue_power", "written_runs", "implied_rounds", "repair_permuted", "repair_positions", "reduced_draws",
     "doubtful_seconds",
+    "realigned_work",  # tests/unit/correspond/test_alignment.py
     "part_ranks", "part_elements", "part_seconds",  # tests/unit/plan/test_verify.py
     "rewriting_rounds", "rewriting_matches",  # tests/unit/rewriting/test_rules.py
     "rounding_work",  # tests/unit/comparison/test_far_apart.py

@@ -22,6 +22,7 @@ from tantamount.calculus.comparisons import interval, permuted, positions_of
 from tantamount.calculus.polynomials import add, constant, iota, multiply, pinned, polynomial, scale, sum_over
 from tantamount.calculus.products import monomial, substitute_factors
 from tantamount.calculus.rebuild import Rebuild, atoms_inside
+from tantamount.calculus.sorted_counts import counted_in_order
 from tantamount.calculus.terms import (
     ONE,
     ZERO,
@@ -32,8 +33,8 @@ from tantamount.calculus.terms import (
     factors_of,
     single,
     sole_factor,
-    sole_number,
 )
+from tantamount.calculus.told import Told
 from tantamount.errors import Unsupported
 from tantamount.ops.functions import FUNCTIONS, POSITIONS_IN_A_ROW
 from tantamount.sizes.symbolic import never_below
@@ -112,6 +113,9 @@ class _LookedUp(Rebuild):
             return self._of((self._sum(a, index),), "polynomial", e) if e != 1 else self._sum(a, index)
         if not applied or atom.attributes:
             return super()._compute(factor)
+        counted = self._counted(Factor(a, 1, index)) if atom.op == "less" and e == 1 else None
+        if counted is not None:
+            return counted
         arguments = [self._argument(self._at(x, index)) for x in atom.arguments]
         if atom.op in ("less", "equal"):
             (position,) = substitute_index((atom.position,), dict(enumerate(index)))
@@ -123,6 +127,12 @@ class _LookedUp(Rebuild):
                     return multiply(store, high, low, self.box)
                 arguments = [self._distinct(self._inverted(arguments[0]))]
         return self._of(tuple(arguments), atom.op, e)
+
+    def _counted(self, factor: Factor) -> Polynomial | None:
+        """A comparison of how many elements of a row in order are small, by one of these elements."""
+        known = comparisons.comparison(self.store, factor)
+        found = None if known is None else counted_in_order(self.store, known, self.box)
+        return None if found is None else self.polynomial(found)
 
     def polynomial(self, x: Polynomial) -> Polynomial:
         """The value, with products of what is looked up at one place as one look-up."""
@@ -152,7 +162,7 @@ class _LookedUp(Rebuild):
             if place is None:
                 continue
             others = [f for f in factors if f != guard]
-            told = _Told(store, *place, box=self.box)
+            told = Told(store, *place, box=self.box)
             new = [told.factor(f) for f in others]
             if not told.changed:
                 continue
@@ -441,62 +451,6 @@ def _solved(store: Store, rest: Polynomial, affine: Coordinate) -> tuple[Factor,
         return None
     sign = -int(c)
     return factor, coordinate({v: sign * s for v, s in affine.parts}, sign * affine.offset)
-
-
-def _block_of(x: Polynomial, size: object, box: dict[int, tuple[int, int]]) -> Polynomial | None:
-    """``floor(x / size)`` for positions ``size i + j + c`` with j in a range of less than ``size``, which begins at a
-    multiple of it."""
-    rest, parts, offset = comparisons.split_affine(x)
-    if rest or not isinstance(size, int) or size < 1 or any(q.denominator != 1 for q in (offset, *parts.values())):
-        return None
-    outer = {v: int(q) // size for v, q in parts.items() if not q % size}
-    inner = coordinate({v: int(q) for v, q in parts.items() if q % size}, int(offset))
-    span = interval(inner, box, ())
-    if span is None or span[0] // size != span[1] // size:
-        return None
-    return iota(coordinate(outer, span[0] // size))
-
-
-class _Told(Rebuild):
-    """Computes what mentions a position in a row anew, with the place that it is at. ``changed``: something did."""
-
-    def __init__(self, store: Store, known: Factor, place: Coordinate, *, box: dict[int, tuple[int, int]]) -> None:
-        super().__init__(store, box=box)
-        self.told, self.place = known, place
-        self.changed = False
-        self.inside: dict[int, bool] = {}
-
-    def _concerns(self, factor: Factor) -> bool:
-        return self._mentions_told(factor.atom)
-
-    def _mentions_told(self, number: int) -> bool:
-        found = self.inside.get(number)
-        if found is None:
-            found = self.inside[number] = number == self.told.atom or any(
-                self._mentions_told(f.atom) for f in factors_of(*self.store.atoms[number].arguments)
-            )
-        return found
-
-    def _compute(self, factor: Factor) -> Polynomial:
-        if factor.atom == self.told.atom and factor.at == self.told.at:
-            self.changed = True
-            return self._power(iota(self.place), factor.exponent)
-        if self.store.atoms[factor.atom].op == "floor_divide":
-            arguments = [
-                self._argument(pinned(self.store, x, dict(enumerate(factor.at))))
-                for x in self.store.atoms[factor.atom].arguments
-            ]
-            block = _block_of(arguments[0], sole_number(arguments[1]), self.box)
-            if block is not None:
-                return self._power(block, factor.exponent)
-        return super()._compute(factor)
-
-    def _sum(self, a: int, index: Index) -> Polynomial:
-        self.everything = True  # ranges of axes are known while sums are computed anew
-        try:
-            return super()._sum(a, index)
-        finally:
-            self.everything = False
 
 
 def _is_member(store: Store, term: Term, op: str) -> bool:

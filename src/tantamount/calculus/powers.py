@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from math import floor, gcd
+from math import floor, gcd, trunc
 
 from tantamount.calculus import signs
 from tantamount.calculus.affine import variable
@@ -287,6 +287,9 @@ def function(store: Store, name: str, xs: tuple[Polynomial, ...]) -> Polynomial:
     if not any(xs) and declared.at_zero is not None and len(xs) == 1:
         store.fired["declared-functions"] += 1
         return constant(declared.at_zero)
+    if name in ("floor", "trunc") and (number := sole_number(xs[0])) is not None and not is_size(number):
+        store.fired["declared-functions"] += 1
+        return constant(floor(number) if name == "floor" else trunc(number))
     if name == "sign":
         return _sign(store, xs[0])
     if name in ("bitwise_and", "bitwise_or", "bitwise_xor"):

@@ -9,7 +9,7 @@ from tantamount.calculus.affine import Coordinate, Index, substitute, substitute
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.polynomials import add, constant, iota, multiply, pinned, polynomial, sum_over
 from tantamount.calculus.products import monomial, substitute_polynomial
-from tantamount.calculus.terms import ONE, Factor, Polynomial, Term, factors_of, single
+from tantamount.calculus.terms import ONE, Factor, Polynomial, Term, factors_of, single, sole_number
 from tantamount.ops.functions import FUNCTIONS
 
 __all__ = ["Rebuild", "atoms_inside", "refresh", "refresh_ranges"]
@@ -148,8 +148,8 @@ class Rebuild:
             if atom.op not in ("less", "equal")
             else []
         )
-        if atom.op == "polynomial":
-            return self._power(arguments[0], e)
+        if atom.op == "polynomial" or (atom.op == "not" and sole_number(arguments[0]) is not None):
+            return self._power(arguments[0], e)  # that of a "not" is the negation already
         if atom.op == "exp":
             return self._power(powers.exponential(store, arguments[0]), e)
         if atom.op == "log":

@@ -55,6 +55,7 @@ RuleName = Literal[
     "lifted-selections",
     "lifted-look-ups",
     "inverse-orders",
+    "sorted-counts",
     "counted-positions",
     "one-hot",
     "rows-in-turn",

@@ -44,20 +44,38 @@ _Key = tuple[Shape, str]
 def align(store: Store, job: Job, inputs: Inputs, classes: Sequence[RankClass], limits: Limits) -> Candidates:
     """The candidates for tensors of every class of ranks, by its leader and node name; empty if nothing could be
     executed. A job that is too large, or of many ranks that run one program, is executed as a smaller one, if there is
-    one that seems to compute something alike."""
+    one that seems to compute something alike. Where no output is aligned there (a number that two sizes explain became
+    the wrong one), it is executed at its own sizes, if these are not far too large."""
     long = long_axes(classes)
     found = _sketched(job, classes, long, limits, store.effort) if long else None
     if found is not None:
         return found
-    light = replace(limits, witness_work=min(limits.witness_work, store.effort.bounds.alignment_work))
-    plan: Plan | None = None
-    try:
-        plan = plan_execution(store, job, inputs, SpecificationRun(), RanksRun(job.mesh), light)
-    except NotExecuted as problem:
-        if isinstance(problem, TooLarge):
-            store.effort.hit("alignment_work")
+    plan = _planned(store, job, inputs, limits, "alignment_work")
+    if plan is None:
         found = _sketched(job, classes, (), limits, store.effort)
-    return found or _candidates(store, job, inputs, classes, classes, limits, plan) or {}
+        if found is not None and not _to_the_end(job, classes, found):
+            plan = _planned(store, job, inputs, limits, "realigned_work")
+    if found is not None and plan is None:
+        return found
+    return _candidates(store, job, inputs, classes, classes, limits, plan) or found or {}
+
+
+def _planned(store: Store, job: Job, inputs: Inputs, limits: Limits, bound: str) -> Plan | None:
+    """The plan of an execution within a bound; ``None`` if both programs cannot be executed with so much work."""
+    light = replace(limits, witness_work=min(limits.witness_work, getattr(store.effort.bounds, bound)))
+    try:
+        return plan_execution(store, job, inputs, SpecificationRun(), RanksRun(job.mesh), light)
+    except TooLarge:
+        store.effort.hit(bound)
+    except NotExecuted:
+        pass
+    return None
+
+
+def _to_the_end(job: Job, classes: Sequence[RankClass], found: Candidates) -> bool:
+    """True if an output of a class of ranks is aligned."""
+    graphs = {ranks.leader: job.implementation[ranks.leader] for ranks in classes}
+    return any((leader, output.node) in found for leader, graph in graphs.items() for output in graph.outputs)
 
 
 def _sketched(

@@ -64,10 +64,12 @@ def undefined_clause(store: Store, wanted: Form, found: Form) -> str | None:
 
 
 def _never(store: Store, conditions: Factors, box: Box) -> bool:
-    """True if the conditions, computed anew on the box, hold nowhere: a permutation leaves nothing unwritten."""
+    """True if the conditions, computed anew on the box, hold nowhere: a permutation leaves nothing unwritten, and
+    groups that end at the last row no row."""
+    both: Polynomial = (Term(conditions, 1),)
     try:
         rebuild = Rebuild(store, budget=store.effort.bounds.recomputed_factors, box=box)
-        return not rebuild.polynomial((Term(conditions, 1),))
+        return not rebuild.polynomial(both) or equal_polynomials(store, both, ZERO, box).proved
     except Unsupported:
         return False
 

@@ -287,17 +287,26 @@ class _Search:
 
     def loosened(self, best: dict[int, int]) -> dict[int, int]:
         """Variables of one value were one. What of them is free moves together, then alone as far as is needed; then
-        comes together again where that costs nothing."""
+        comes together again where that costs nothing: all of them, or those that can (a slice that ends in the middle
+        of an axis, where as many positions are a coincidence)."""
         groups: dict[int, list[int]] = {}
         for v in self.free:
             groups.setdefault(self.values[v], []).append(v)
         together = list(groups.values())
         best = self.descend(best, together)
         best = self.descend(best, stop=ENOUGH)
-        bound = max(ENOUGH, self.price(best))
+        bound = max(ENOUGH, self.price(best)) * 5 // 4
         for move in together:
-            trial = self._moved(best, move, sorted({best[v] for v in move}))
-            best = trial if self.price(trial) <= bound else best
+            values = sorted({best[v] for v in move})
+            trial = self._moved(best, move, values)
+            if trial is not best and self.price(trial) <= bound:
+                best = trial
+                continue
+            for n in values:
+                for other in values:
+                    some = [v for v in move if best[v] == other]
+                    trial = self._moved(best, some, [n]) if some and other != n else best
+                    best = trial if self.price(trial) <= bound else best
         return best
 
     def _moved(self, best: dict[int, int], move: Sequence[int], candidates: Iterable[int]) -> dict[int, int]:

@@ -33,6 +33,15 @@ def test_a_floor_is_the_floor(n: int, m: int, s: int, t: int, shift: int, data: 
     assert (w.value(rest, {}) == values % divisor).all()
 
 
+def test_numbers_are_rounded() -> None:
+    w = Workbench()
+    for number in (Fraction(7, 3), Fraction(-7, 3), Fraction(-2)):
+        x = w.b.full((2,), number, DType.FLOAT64)
+        for name, value in (("floor", number.__floor__()), ("trunc", number.__trunc__())):
+            ((_, found),) = w.b.function(name, x).value.pieces
+            assert split_affine(found) == ((), {}, value)
+
+
 def test_blocks_become_axes_and_remainders_are_affine() -> None:
     w = Workbench()
     i = w.b.iota(12)

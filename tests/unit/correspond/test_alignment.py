@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,12 @@ from support.equal_layers import layered
 from support.jobs import job_files
 from tantamount import read_job
 from tantamount.calculus.calculus import Calculus
+from tantamount.correspond import alignment
 from tantamount.correspond.alignment import align
 from tantamount.effort import Effort
 from tantamount.ir.job import Job
 from tantamount.ir.relation import Replicate, Shard
-from tantamount.limits import Limits
+from tantamount.limits import Bounds, Limits
 from tantamount.ops.classes import rank_classes
 from tantamount.proof import Options, prove
 from tantamount.proof.cuts import SOURCE, Aligned, Candidates, Window
@@ -23,8 +25,8 @@ from tantamount.reduction import NotReduced, sketch
 from tantamount.verdict import Verdict
 
 
-def candidates(job: Job) -> Candidates:
-    store = Calculus()
+def candidates(job: Job, effort: Effort | None = None) -> Candidates:
+    store = Calculus(effort or Effort())
     classes = rank_classes(job.implementation, job.mesh)
     return align(store, job, build_inputs(store, job), classes, Limits())
 
@@ -62,6 +64,22 @@ def test_sketches_cut_constants(tmp_path: Path) -> None:
     (constant,) = small.constants.values()
     assert constant.type.shape[0] < 64
     assert list(constant.data) == numbers[: constant.type.shape[0]]
+
+
+def test_where_a_smaller_program_parts_the_job_is_executed_at_its_own_sizes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slice that ends at a number of its own may end elsewhere in a sketch: no output is aligned then. That costs no
+    more than a bound."""
+    text = "x: float32[256, 256]\nw: float32[256, 256]\nz = mm(x, w)\ny = slice(z, 0, 0, {})\n-> y"
+    job = read_job(job_files(tmp_path, text.format(128), [text.format(128)], SAME, {}, {}))
+    (tmp_path / "other").mkdir()
+    parted = [text.replace("256", "64").format(n) for n in (32, 20)]
+    smaller = read_job(job_files(tmp_path / "other", parted[0], parted[1:], SAME, {}, {}))
+    monkeypatch.setattr(alignment, "sketch", lambda *_: smaller)
+    assert candidates(job)[0, "y"][0].names == ("y",)
+    few = Effort(bounds=replace(Bounds(), realigned_work=10_000_000))
+    assert (0, "y") not in candidates(job, few)
 
 
 MICRO = """

@@ -162,6 +162,23 @@ def test_sizes_that_are_equal_by_chance_come_apart(tmp_path: Path) -> None:
     assert len({tokens, heads, half}) == 3
 
 
+def test_halves_stay_halves_where_other_numbers_are_as_large() -> None:
+    """Of three numbers that are 32 one cannot shrink; the end of a slice, which nothing decides, goes with the half
+    that it belongs to and not its own way."""
+    axis, half, end, other, rows = range(5)
+    facts = [
+        ("==", (((axis,), 1), ((half,), -2))),
+        (">=", (((), -1), ((axis,), 1), ((end,), -1))),
+        (">=", (((), -20), ((half,), 1))),
+        (">=", (((), -30), ((other,), 1))),
+        (">=", (((), -10_000), ((rows,), 1))),
+    ]
+    values = {axis: 64, half: 32, end: 32, other: 32, rows: 10_000}
+    prices = {(((axis, rows), 1),): 2, (((end, rows), 1),): 1, (((other,), 1),): 1}
+    found = solve(facts, prices, values, {3})
+    assert found[end] == found[half] == found[axis] // 2 < 32
+
+
 def test_a_slice_of_a_relation_ends_where_its_tensor_does(tmp_path: Path) -> None:
     """A mistake in a program must not let the relation's boundaries come apart from the program's own."""
     spec = "w: float32[3072]\nk = slice(w, 0, 2048, 2560)\ny = aten.view.default(k, [8, 64])\n-> y"

@@ -92,15 +92,18 @@ def loader_of(model: Any, load: LoadInto | None, side: str) -> Callable[[Mapping
         return model.loader(load, side)
 
     own = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()} if load is None else {}
+    wide: list[nn.Module] = []  # the model in float64, once it is asked for
 
     def run(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
         wrong = other_shapes(side, own, {name: values.shape for name, values in checkpoint.items()})
         if wrong is not None:
             raise wrong
-        held = copy.deepcopy(model)
+        if not wide:
+            wide.append(copy.deepcopy(model).double())
+        held = copy.deepcopy(wide[0])
         if any(t.device.type == "meta" for t in (*held.parameters(), *held.buffers())):
             held = held.to_empty(device="cpu")
-        held = held.double()
+        held = held.double()  # a model may be copied by making it anew
         tensors = {name: torch.from_numpy(values.copy()) for name, values in checkpoint.items()}
         try:
             with torch.no_grad():
@@ -115,7 +118,11 @@ def loader_of(model: Any, load: LoadInto | None, side: str) -> Callable[[Mapping
             needed = "a function load(model, checkpoint) that fills the model from a dict of tensors"
             raise loader_problem(side, problem, needed) from problem
         state = [*held.named_parameters(remove_duplicate=False), *held.named_buffers(remove_duplicate=False)]
-        return {name: t.detach().to(torch.float64).numpy().copy() for name, t in state if not t.is_complex()}
+        values: dict[int, Any] = {}  # once, of a table that every layer has
+        for _, t in state:
+            if id(t) not in values and not t.is_complex():
+                values[id(t)] = t.detach().to(torch.float64).numpy().copy()
+        return {name: values[id(t)] for name, t in state if not t.is_complex()}
 
     return run
 

@@ -36,7 +36,8 @@ class VllmModel(nn.Module):
     """vLLM's implementation of a model of transformers: the logits of one prompt, of shape (tokens, vocabulary).
     ``cache``: the type of keys and values in its cache."""
 
-    def __init__(self, config: Any, cache: str = "auto") -> None:
+    def __init__(self, config: Any, cache: str = "auto", *, wide: bool = False) -> None:
+        """Parameters are 0; ``wide``: those of floating-point numbers are in float64."""
         super().__init__()
         self.cache = cache
         self.config = _with_architecture(config)
@@ -44,12 +45,15 @@ class VllmModel(nn.Module):
             torch.manual_seed(0)
             self.settings, self.model = model_of(self.config, cache)
         for parameter in self.model.parameters():  # which are memory that nothing was written into
-            parameter.data.zero_()
+            dtype = torch.float64 if wide and parameter.is_floating_point() else parameter.dtype
+            parameter.data = torch.zeros_like(parameter.data, dtype=dtype)
         self.prompts = prompt_attentions(self.modules(), {id(one): name for name, one in self.named_parameters()})
         with_kernels_of_experts(self.modules())
 
     def __deepcopy__(self, _: Any) -> VllmModel:
-        return VllmModel(self.config, self.cache)  # settings and groups cannot be copied; weights come from loaders
+        # settings and groups cannot be copied; weights come from loaders
+        floats = {p.dtype for p in self.parameters() if p.is_floating_point()}
+        return VllmModel(self.config, self.cache, wide=floats == {torch.float64})
 
     def forward(self, tokens: Tensor) -> Tensor:
         """The logits, of shape (1, tokens, vocabulary)."""
