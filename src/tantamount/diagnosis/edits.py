@@ -14,10 +14,11 @@ from math import factorial
 import numpy as np
 
 from tantamount.correspond.values import Box, close, cut, placements, summable, windows
+from tantamount.diagnosis.arguments import Slot, argument_at, renamed, with_number
 from tantamount.diagnosis.classes import Class, Origin
 from tantamount.diagnosis.locate import reads
 from tantamount.diagnosis.replay import Changes, Place, typed
-from tantamount.diagnosis.value_matches import Part, Slot, ValueMatches, argument_at, renamed, with_number
+from tantamount.diagnosis.value_matches import Part, ValueMatches
 from tantamount.ir.graph import Ref, references
 from tantamount.semantics.reference import Array
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tantamount.correspond.alignment import align
+from tantamount.diagnosis.arguments import Slot, argument_at, renamed, with_number
 from tantamount.diagnosis.replay import Place
-from tantamount.diagnosis.value_matches import Slot, argument_at, renamed, with_number
 from tantamount.effort import Grown, Stopped, within
 from tantamount.errors import TantamountError, Unsupported
 from tantamount.ir.graph import Argument, Graph, Node, Ref, references

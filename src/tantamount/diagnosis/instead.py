@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping
 from itertools import islice, permutations
 
 from tantamount.correspond.values import close
+from tantamount.diagnosis.arguments import renamed
 from tantamount.diagnosis.blocks import Span, span
 from tantamount.diagnosis.edits import Edit, EditKind
 from tantamount.diagnosis.hints import NO_HINT, Hint, Line, as_on, cut_at, passed_on, reading
 from tantamount.diagnosis.locate import whole_reads
 from tantamount.diagnosis.replay import Place
-from tantamount.diagnosis.value_matches import ValueMatches, renamed
+from tantamount.diagnosis.value_matches import ValueMatches
 from tantamount.ir.graph import Node, references
 from tantamount.ir.job import Job
 from tantamount.semantics.reference import Array

@@ -135,7 +135,7 @@ def _told_of_place(
     of it, if theirs is the same place, or if the implementation makes the same tensor in steps of its own."""
     if told is not None and told.sure:
         return first or search.repaired(told, nodes, failing)
-    if first is not None and (parted is None or first.kind == "unreduced"):
+    if first is not None and (parted is None or (first.kind == "unreduced" and parted.may_be(first.implementation))):
         return first
     found = None if parted is None else unrepaired(parted)
     sure = found is not None and found.sure

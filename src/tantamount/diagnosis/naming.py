@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from tantamount.correspond.values import Box, cut
+from tantamount.diagnosis.arguments import Slot, argument_at
 from tantamount.diagnosis.edits import Edit, EditKind
 from tantamount.diagnosis.hints import Hint
 from tantamount.diagnosis.instead import instead
 from tantamount.diagnosis.replay import Place
-from tantamount.diagnosis.value_matches import Part, Slot, ValueMatches, argument_at
+from tantamount.diagnosis.value_matches import Part, ValueMatches
 from tantamount.ir.graph import Argument, Graph, Node, Ref, references
 from tantamount.ir.job import Job
 from tantamount.proof.outputs import ancestors

@@ -8,15 +8,15 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
 from math import prod
-from typing import Union
 
 import numpy as np
 
 from tantamount.correspond.values import Box, Parts, cut, summable, windows
+from tantamount.diagnosis.arguments import Slot, argument_at, renamed
 from tantamount.diagnosis.classes import Class, Origin, classes_of, origins, specification_origins, target_of
 from tantamount.diagnosis.replay import Place, Replay
 from tantamount.errors import TantamountError
-from tantamount.ir.graph import Argument, Graph, Node, Ref, references
+from tantamount.ir.graph import Graph, Node, Ref, references
 from tantamount.ir.mesh import Mesh
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.calls import facts_of
@@ -25,9 +25,8 @@ from tantamount.ops.facts import NOTHING, Facts
 from tantamount.proof.outputs import ancestors
 from tantamount.semantics.reference import Array
 
-__all__ = ["Part", "Slot", "ValueMatches", "argument_at", "renamed", "with_number"]
+__all__ = ["Part", "ValueMatches"]
 
-Slot = Union[int, str]  # which argument: a position, or a keyword
 Part = tuple[str, "Box | None"]  # a tensor of the specification, and which block of it (``None``: the whole)
 
 _FEW = 8  # elements: of fewer the same ones are found by chance, of numbers that are drawn from a few
@@ -37,7 +36,8 @@ _EXACT = 1e-9  # relative to a number: what is so near a fraction of small numbe
 
 class ValueMatches:
     """Everything above one output: ``cone`` in the implementation, ``wholes`` in the specification, by classes
-    (``everything``: the classes of all of the implementation; ``used``: what any output depends on)."""
+    (``everything``: the classes of all of the implementation; ``used``: what any output depends on; ``time``: when each
+    place is computed)."""
 
     def __init__(self, replay: Replay, output: str) -> None:
         self.replay = replay
@@ -60,6 +60,7 @@ class ValueMatches:
             if not self._is_source((rank, node.name)) and (value := replay.held((rank, node.name))) is not None
         }
         times = replay.messages.times(self.job) if replay.messages.sent else None
+        self.time = times or replay.position
         self.everything = classes_of(self.job.implementation, shapes, self.cuts, times)
         self.classes = [c for c in self.everything if any(place in self.cone for place in c.places)]
         whole = {
@@ -228,8 +229,16 @@ class ValueMatches:
             place = pending.pop()
             if place not in found:
                 found.add(place)
-                pending.extend(() if place in self._means else self.replay.operands[place])
+                pending.extend(() if place in self._means else self.depends(place))
         return frozenset(found)
+
+    def depends(self, place: Place) -> tuple[Place, ...]:
+        """The places that a value is computed from: of what is a view of one operand, that one alone. A copy into a
+        tensor reads nothing of what was there before."""
+        facts, operands = self.facts(place), self.replay.operands[place]
+        if len(operands) < 2 or not facts.view or facts.collective or len(facts.moved) != 1:
+            return operands
+        return tuple(one for one in operands if one[1] in facts.moved)
 
     def share(self, place: Place, value: Array | None = None) -> Part | None:
         """The part of a specification tensor that a value is a rank's share of: the mean over ranks that is taken below
@@ -540,13 +549,6 @@ def _instances(mesh: Mesh, axes: Sequence[str]) -> list[tuple[int, ...]]:
     return list(dict.fromkeys(group.members("", rank) for rank in range(mesh.world_size)))
 
 
-def argument_at(node: Node, slot: Slot) -> Argument:
-    """The argument there; ``None`` if there is none."""
-    if isinstance(slot, int):
-        return node.args[slot] if slot < len(node.args) else None
-    return node.kwargs.get(slot)
-
-
 def _number(node: Node, slot: Slot, known: Callable[[str], int | float | None]) -> int | float | None:
     """The number that a node has as an argument; ``known`` gives that of a tensor of one number."""
     value = argument_at(node, slot)
@@ -567,28 +569,6 @@ def _named(graph: Graph, node: Node) -> Node:
     while node.target == "getitem":
         node = graph.by_name[next(iter(references(node)))]
     return node
-
-
-def with_number(node: Node, slot: Slot, number: float) -> Node:
-    """The node with another number there."""
-    if isinstance(slot, int):
-        return replace(node, args=(*node.args[:slot], number, *node.args[slot + 1 :]))
-    return replace(node, kwargs={**node.kwargs, slot: number})
-
-
-def renamed(node: Node, names: Mapping[int, str]) -> Node:
-    """The node with other operands, by their positions."""
-    seen = -1
-
-    def one(argument: Argument) -> Argument:
-        nonlocal seen
-        if isinstance(argument, Ref):
-            seen += 1
-            return Ref(names[seen]) if seen in names else argument
-        return tuple(map(one, argument)) if isinstance(argument, tuple) else argument
-
-    args = tuple(map(one, node.args))
-    return replace(node, args=args, kwargs={key: one(value) for key, value in node.kwargs.items()})
 
 
 def _equal(multiples: Iterator[tuple[Part, float]]) -> Part | None:

@@ -535,6 +535,8 @@ class Values(Attributes):
                 continue  # multiples of it are no summands
             if whole is None or self.matches.is_part(np.sum(np.stack([self.matches.value(p) for p in places]), axis=0)):
                 continue
+            if all(self.matches.aligned(p) is not None for p in places):
+                continue  # what comes of them is right
             name = next((u for u in graph.users.get(whole[0], ()) if graph.by_name[u].target == target), None)
             if name is None:
                 continue

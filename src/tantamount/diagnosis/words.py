@@ -9,6 +9,7 @@ from math import prod
 
 import numpy as np
 
+from tantamount.diagnosis.arguments import argument_at
 from tantamount.diagnosis.exchanges import sending
 from tantamount.diagnosis.hints import (
     NO_HINT,
@@ -25,7 +26,6 @@ from tantamount.diagnosis.hints import (
 from tantamount.diagnosis.instead import ranks, reordered
 from tantamount.diagnosis.naming import Account, listed, number, short, shown, times
 from tantamount.diagnosis.replay import Place
-from tantamount.diagnosis.value_matches import argument_at
 from tantamount.diagnosis.values import Values
 from tantamount.ir.graph import Node, Ref, references
 from tantamount.ops.facts import Facts
