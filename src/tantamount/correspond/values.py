@@ -123,9 +123,9 @@ def _direction(
 
 
 def _limits(magnitudes: Array, largest: Array) -> Array:
-    """The numbers at which rows of elements, whose sizes are given, are cut off so that the huge ones conceal none of the
-    others: the largest element that is not one of them; 0 where the others are rounding errors, which say nothing. (A
-    multiple of the median would not do: where most elements are rounding errors, so is the median.)"""
+    """The numbers at which rows of elements, whose sizes are given, are cut off so that huge ones conceal none of the
+    others: the largest element that is not huge; 0 where the others are rounding errors, which say nothing. (A multiple
+    of the median would not do: where most elements are rounding errors, so is the median.)"""
     others = np.where(magnitudes * _HUGE < largest[:, None], magnitudes, 0.0).max(axis=1, initial=0.0)
     low, high = _CANCELLED
     return np.where((others > low * largest) & (others < high * largest), 0.0, others)

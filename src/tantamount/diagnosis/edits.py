@@ -14,7 +14,7 @@ from math import factorial
 import numpy as np
 
 from tantamount.correspond.values import Box, close, cut, placements, summable, windows
-from tantamount.diagnosis.arguments import Slot, argument_at, renamed, with_number
+from tantamount.diagnosis.arguments import Slot, argument_at, renamed, with_argument
 from tantamount.diagnosis.classes import Class, Origin
 from tantamount.diagnosis.locate import reads
 from tantamount.diagnosis.replay import Changes, Place, typed
@@ -47,6 +47,7 @@ class EditKind(Enum):
     FUNCTION = "the operator is ``target``, of the same operands"
     BLOCK = "another block of the same size is cut out of the operand"
     EXCHANGE = "what is received as one message is what is received as another"
+    REDUCTION = "the collective reduces as ``target`` says, over the mesh axes ``axis``"
     ONCE = "the operand number ``position`` is added on one rank along ``axis`` only: a share of it on each"
 
 
@@ -148,7 +149,7 @@ def _with_number(matches: ValueMatches, place: Place, slot: Slot, number: float)
     node = matches.node(place)
     argument = argument_at(node, slot)
     if not isinstance(argument, Ref):
-        return matches.replay.computed(place, with_number(node, slot, number))
+        return matches.replay.computed(place, with_argument(node, slot, number))
     if matches.value((place[0], argument.name)).dtype.kind != "f" and not float(number).is_integer():
         return None
     full = np.full_like(matches.value((place[0], argument.name)), number)

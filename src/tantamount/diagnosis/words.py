@@ -10,6 +10,7 @@ from math import prod
 import numpy as np
 
 from tantamount.diagnosis.arguments import argument_at
+from tantamount.diagnosis.collectives import REDUCTIONS, reducing, reduction_at
 from tantamount.diagnosis.exchanges import sending
 from tantamount.diagnosis.hints import (
     NO_HINT,
@@ -148,6 +149,21 @@ class Words(Values):
         }
         hint = Hint(f"combine {listed(names)} first: all_reduce over the ranks that hold them{over}", lines)
         return self.made("unreduced", head, text, hint, spec)
+
+    def reduction(self) -> Account:
+        """The account of a collective that reduces in another way, or over other ranks, than is needed."""
+        mine = reduction_at(self.matches, self.place)
+        axes = tuple(self.edit.axis.split(" and "))
+        how, other = "" if mine is None else REDUCTIONS[mine.how], REDUCTIONS[self.edit.target]
+        over = "one rank alone" if mine is None or not mine.axes else listed(mine.axes)
+        given = "" if mine is None else mine.how
+        line = dict.fromkeys(self.edit.places, reducing(self.edit.target, axes))
+        where = f"{self.place[1]}{ranks(self.matches, self.edit)}"
+        head = f"{self.impl(self.place)} takes the {how} over {over} where the {other} over {listed(axes)} is needed"
+        same = mine is not None and set(mine.axes) == set(axes)
+        text = f"{self.edit.target} instead of {given}" if same else f"over {listed(axes)} instead of over {over}"
+        kind = "operation" if same else "range"
+        return self.made(kind, head, "", Hint(f"{text} in {where}", line), self.counterpart())
 
     def _used(self, place: Place) -> str:
         users = self.matches.graph(place).users.get(place[1], ())
