@@ -296,11 +296,8 @@ def from_peers(matches: ValueMatches, c: Class) -> Iterator[Edit]:
                     at = mesh.coordinates(place[0])
                     other = (mesh.rank((*at[:k], (at[k] + step) % mesh.sizes[k], *at[k + 1 :])), given[1])
                     part, theirs = matches.aligned(other), matches.value(other)
-                    if (
-                        part is None
-                        or theirs.shape != matches.value(given).shape
-                        or close(theirs, matches.value(given))
-                    ):
+                    mine = matches.value(given)
+                    if part is None or theirs.shape != mine.shape or close(theirs, mine):
                         continue
                     value = _recomputed(matches, place, position, theirs)
                     if value is not None and not close(value, matches.value(place)):

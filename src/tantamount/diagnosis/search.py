@@ -190,11 +190,12 @@ def _first_passes(start: Start) -> Iterator[Pass]:
     yield at(location.summands), _REDUCTIONS
     yield suspects[:_FIRST], (*_REDUCTIONS, EditKind.ONCE, *_SIMPLE, EditKind.TOTAL, EditKind.OPERAND)
     yield at(location.frontier), (*_REDUCTIONS, EditKind.ONCE, *_SIMPLE, EditKind.OPERAND)
-    yield at(location.apart), (EditKind.REDUCTION,)  # collectives are few
+    matches = start.matches
+    yield [c for c in at(location.apart) if matches.facts(c.first).collective], (EditKind.BYPASS, EditKind.REDUCTION)
     yield at(location.summands), _SIMPLE
     yield at(location.scalings), _SIMPLE
     yield at(location.silent), _SIMPLE
-    matches = start.matches  # numbers that the specification nowhere has there, on whatever rank
+    # numbers that the specification nowhere has there, on whatever rank
     yield [c for c in matches.classes if any(map(matches.other_number, c.places))], (EditKind.LITERAL,)
     received = matches.replay.messages.sent
     yield [c for c in matches.classes if not received.keys().isdisjoint(c.places)], (EditKind.EXCHANGE,)
