@@ -186,8 +186,7 @@ def maximal(matches: ValueMatches, c: Class) -> Iterator[Edit]:
 
 
 def totals(matches: ValueMatches, c: Class) -> Iterator[Edit]:
-    """The edits that add up the members over ranks though the specification has no such tensor: squares under the root
-    of a norm."""
+    """The edits that add up the members over ranks though the specification has no such tensor: squares of a norm."""
     if matches.job.mesh.world_size > 1 and matches.value(c.first).dtype.kind == "f":
         for axis, groups in matches.groups(c):
             changes: dict[Place, Array] = {}
@@ -200,8 +199,7 @@ def totals(matches: ValueMatches, c: Class) -> Iterator[Edit]:
 
 
 def once(matches: ValueMatches, c: Class) -> Iterator[Edit]:
-    """The edits by which what every rank adds alike, before a sum over ranks, is added once: a bias of a product of
-    which every rank has a summand."""
+    """The edits by which what every rank adds alike before a sum over ranks, a bias, is added once."""
     first = matches.node(c.first)
     if matches.job.mesh.world_size == 1 or not matches.facts(c.first).sums or matches.value(c.first).dtype.kind != "f":
         return
@@ -392,7 +390,8 @@ def replaced(matches: ValueMatches, c: Class, kind: EditKind = EditKind.VALUE) -
     so far, or other parts of the same."""
     unmatched = matches.unmatched(c)
     parts = [matches.aligned(place) for place in c.places]
-    matched = {part[0] for part in parts if part is not None}
+    there = frozenset[str]().union(*map(matches.elsewhere, c.places))  # what other ranks have
+    matched = there.union(part[0] for part in parts if part is not None)
     chooses = matches.chooses(c.first)
     layout = chooses or len(set(parts)) < sum(part is not None and part[1] is not None for part in parts)
     if unmatched and chooses:
@@ -400,8 +399,10 @@ def replaced(matches: ValueMatches, c: Class, kind: EditKind = EditKind.VALUE) -
         matched |= {part[0] for part in operands if part is not None}
     end = matches.end if not unmatched and matches.ends.issuperset(c.places) else ""  # another tensor is put out
     tried = 0
-    for whole in sorted(matches.wholes, key=lambda w: (w.target != c.target, w.first[1] in matches.matched)):
-        names = {name for _, name in whole.places}
+    wholes = sorted(matches.wholes, key=lambda w: (w.target != c.target, w.first[1] in matches.matched))
+    for whole in sorted(wholes, key=lambda w: there.isdisjoint(name for _, name in w.places)):
+        every = {name for _, name in whole.places}
+        names = every & there or every
         alike = whole.target == c.target
         if kind is EditKind.LIKE and not alike:
             continue
@@ -432,8 +433,7 @@ def replacements(matches: ValueMatches, c: Class, names: set[str]) -> Iterator[E
 
 
 def _inserts(matches: ValueMatches, c: Class, names: set[str], matched: set[str]) -> bool:
-    """True if these tensors may stand where the matched ones do: as what something missing makes of them, or as the
-    input that is not used."""
+    """True if tensors may stand where matched ones do: as what is missing makes of them, or an input that is not used."""
     if any(matches.follows(name, m) for name in names for m in matched):
         return True
     return matches.node(c.first).op == "input" and bool(matches.unused & names)  # an input in another's stead
@@ -445,6 +445,7 @@ def _assignments(matches: ValueMatches, places: Sequence[Place], names: set[str]
     for place in places:
         groups.setdefault(matches.origin[place], []).append(place)
     peers = {part[0] for place in places if (part := matches.aligned(place)) is not None}
+    peers.update(*map(matches.elsewhere, places))
     options: list[list[Assigned]] = []
     for origin, some in groups.items():
         found = [a for a in _parts(matches, some, _candidates(matches, origin, names, peers)) if a[1]]

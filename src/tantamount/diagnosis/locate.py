@@ -140,7 +140,10 @@ def corresponds(matches: ValueMatches, place: Place, any_order: bool = False) ->
         return True
     if matches.node(place).op == "input":
         return True  # the job says what it is
-    if matches.aligned(place) is not None or (any_order and matches.rearranged(place) is not None):
+    if matches.aligned(place) is not None:
+        wanted = matches.elsewhere(place)  # one rank may have another tensor than all others
+        return not wanted or any(name in wanted for name, _ in matches.parts_at(place))
+    if any_order and matches.rearranged(place) is not None:
         return True
     c = matches.class_of.get(place)
     return c is not None and matches.summands(c) is not None

@@ -174,6 +174,17 @@ class ValueMatches:
         value = self.part(part, self.value(place).shape if shape is None else shape)
         return value if value is None or value.dtype.kind != "f" else np.asarray(value * self.times(place))
 
+    def elsewhere(self, place: Place) -> frozenset[str]:
+        """The tensors of the specification of which the same line has parts on all other ranks, if these are several:
+        ranks that run one program have parts of one tensor there."""
+        target, shape = self.target(place), self.value(place).shape
+        others = [(rank, place[1]) for rank in range(len(self.job.implementation)) if rank != place[0]]
+        alike = [one for one in others if one in self.class_of and self.target(one) == target]
+        if len(alike) < max(len(others), 2) or any(self.value(one).shape != shape for one in alike):
+            return frozenset()
+        found = [frozenset(name for name, _ in self.parts_at(one)) for one in alike]
+        return found[0].intersection(*found[1:])
+
     def rearranged(self, place: Place) -> str | None:
         """The first tensor of the specification that has the elements of a value, in whatever order: programs that
         nobody wrote for each other keep heads and positions in orders of their own. On several ranks none: there parts

@@ -242,14 +242,15 @@ class Words(Values):
         node = self.node(self.place)
         slot = self.edit.slot
         old, new = self.own_number(slot), self.number_in_job(slot, self.edit.number)
-        if old is None or new is None:
-            old = self.matches.number_at(self.place, slot) if old is None else old
-            head = (
-                f"{self.impl(self.place)}{self._others()} has {shown(old)} in {short(node.target)} where another number"
-            )
-            return self.made("attribute", f"{head} is needed", "", NO_HINT, self.counterpart())
-        lines = dict.fromkeys(self.edit.places, other_number(slot, new))
         written = self._written(node)
+        if old is None or new is None:
+            old, reader = self.matches.number_at(self.place, slot) if old is None else old, self.place
+            spec = self.counterpart()
+            head = f"{self.impl(reader)}{self._others()} has {shown(old)} in {short(node.target)}"
+            if written is not None:
+                self.place, head = written, f"{self.impl(written)} is {shown(old)}, in {self.impl(reader)},"
+            return self.made("attribute", f"{head} where another number is needed", "", NO_HINT, spec)
+        lines = dict.fromkeys(self.edit.places, other_number(slot, new))
         if written is not None:
             reader, self.place = self.place, written
             head = f"{self.impl(written)} is {shown(old)} where {number(new)} is needed, in {self.impl(reader)}"
