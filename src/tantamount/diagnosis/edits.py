@@ -295,10 +295,9 @@ def from_peers(matches: ValueMatches, c: Class) -> Iterator[Edit]:
                     other = (mesh.rank((*at[:k], (at[k] + step) % mesh.sizes[k], *at[k + 1 :])), given[1])
                     part, theirs = matches.aligned(other), matches.value(other)
                     mine = matches.value(given)
-                    if part is None or theirs.shape != mine.shape or close(theirs, mine):
-                        continue
-                    value = _recomputed(matches, place, position, theirs)
-                    if value is not None and not close(value, matches.value(place)):
+                    odd = part is None or theirs.shape != mine.shape or close(theirs, mine)
+                    value = None if odd else _recomputed(matches, place, position, theirs)
+                    if part is not None and value is not None and not close(value, matches.value(place)):
                         changes[place], wanted[place] = value, part
                 for some in _subsets(matches, changes):
                     parts = {place: wanted[place] for place in some}
@@ -401,8 +400,8 @@ def replaced(matches: ValueMatches, c: Class, kind: EditKind = EditKind.VALUE) -
     tried = 0
     wholes = sorted(matches.wholes, key=lambda w: (w.target != c.target, w.first[1] in matches.matched))
     for whole in sorted(wholes, key=lambda w: there.isdisjoint(name for _, name in w.places)):
-        every = {name for _, name in whole.places}
-        names = every & there or every
+        names = {name for _, name in whole.places}
+        names = names & there or names
         alike = whole.target == c.target
         if kind is EditKind.LIKE and not alike:
             continue
@@ -433,7 +432,7 @@ def replacements(matches: ValueMatches, c: Class, names: set[str]) -> Iterator[E
 
 
 def _inserts(matches: ValueMatches, c: Class, names: set[str], matched: set[str]) -> bool:
-    """True if tensors may stand where matched ones do: as what is missing makes of them, or an input that is not used."""
+    """True if tensors may stand where matched ones do: as what is missing makes of them, or an input that is unused."""
     if any(matches.follows(name, m) for name in names for m in matched):
         return True
     return matches.node(c.first).op == "input" and bool(matches.unused & names)  # an input in another's stead
@@ -464,11 +463,12 @@ def _assignments(matches: ValueMatches, places: Sequence[Place], names: set[str]
 def _candidates(matches: ValueMatches, origin: Origin, names: set[str], peers: set[str]) -> list[str]:
     """Tensors made of the same inputs; else of fewer, or of inputs that nothing else is made of; positions, made of
     none; and what others of the class have. The fewer inputs are in question, the earlier. In place of what no input
-    decides: what is made of the like, and of what was lost there."""
+    decides: what is made of the like, and what is lost."""
     ordered = sorted(names, key=matches.order.__getitem__)
     same = [name for name in ordered if matches.whole_origin[name] == origin]
     if not origin:
-        return [*same, *(x for x in ordered if x not in same and any(matches.follows(x, one) for one in peers))]
+        lost = (x for x in ordered if x not in matches.matched or any(matches.follows(x, one) for one in peers))
+        return list(dict.fromkeys((*same, *lost)))
     if same:
         return same
     found = [

@@ -162,8 +162,12 @@ class Words(Values):
         head = f"{self.impl(self.place)} takes the {how} over {over} where the {other} over {listed(axes)} is needed"
         same = mine is not None and set(mine.axes) == set(axes)
         text = f"{self.edit.target} instead of {given}" if same else f"over {listed(axes)} instead of over {over}"
-        kind = "operation" if same else "range"
-        return self.made(kind, head, "", Hint(f"{text} in {where}", line), self.counterpart())
+        kind, rest = "operation" if same else "range", ""
+        if same and {given, self.edit.target} == {"sum", "avg"}:
+            size = prod(self.matches.job.mesh.axes[axis] for axis in axes)
+            kind, rest = "factor", f"{size} is the size of {listed(axes)}"
+            head += f": it comes out {size} times too {'large' if given == 'sum' else 'small'}"
+        return self.made(kind, head, rest, Hint(f"{text} in {where}", line), self.counterpart())
 
     def _used(self, place: Place) -> str:
         users = self.matches.graph(place).users.get(place[1], ())
