@@ -203,7 +203,8 @@ def _first_passes(start: Start) -> Iterator[Pass]:
     yield at(location.frontier), _VALUE
     yield at(location.boundary), _VALUE
     yield at((*location.frontier, *location.boundary, *location.beside)), (EditKind.PEER,)
-    yield at((*location.twins, *location.silent)), (EditKind.LIKE,)
+    yield at(location.twins), (EditKind.LIKE,)
+    yield at(location.silent), (EditKind.OPERAND, EditKind.LIKE)
     yield at(location.beside), _VALUE
 
 
