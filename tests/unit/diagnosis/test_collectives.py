@@ -8,12 +8,9 @@ import pytest
 
 from support.jobs import job_files
 from support.sayings import check_sentences, reads_the_same
+from support.starts import start_of
 from tantamount import read_job
 from tantamount.answers import refine
-from tantamount.diagnosis.start import start_on
-from tantamount.execution.plans import Scale, plan_execution
-from tantamount.limits import Limits
-from tantamount.proof import Options, prove
 from tantamount.verdict import Mismatch, Verdict
 
 GROUPS = {"dp": ("dp",), "tp": ("tp",), "both": ("dp", "tp")}
@@ -103,11 +100,7 @@ ROWS = '[inputs]\ndefault = "Shard(0)"\n[outputs]\ndefault = "Shard(0)"\n'
 def test_a_rank_that_has_another_tensor_than_all_others(tmp_path: Path) -> None:
     right, wrong = ADDED.format(2, "c = mul(b, a)"), ADDED.format(2, "c = mul(s, a)")
     path = job_files(tmp_path, ADDED.format(8, "c = mul(b, a)"), [right, right, wrong, right], ROWS, {"tp": 4}, {})
-    job = read_job(path)
-    sides = prove(job, Options())
-    plan = plan_execution(sides.store, job, sides.inputs, sides.specification, sides.implementation, Limits())
-    start = start_on(plan, ["y"], [(11, Scale())])
-    assert start is not None
+    start = start_of(read_job(path), ["y"])
     assert start.matches.aligned((2, "e")) is not None
     assert (2, "s") in start.location.at.values()  # c reads it
 
