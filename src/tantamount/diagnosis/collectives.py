@@ -77,7 +77,7 @@ def _others(matches: ValueMatches, mine: Reduction) -> Iterator[Reduction]:
 
 
 def _reduced(matches: ValueMatches, place: Place, how: Reduction) -> Array | None:
-    """What a place gives as another reduction: all of it, or the part that is scattered there; ``None`` where some rank
+    """The result of a place as another reduction: all of it, or the part that is scattered there; ``None`` where some rank
     does not call it, or where parts would be of another size."""
     (ref,) = references(matches.node(place))
     mesh = replace(matches.job.mesh, groups={"": how.axes})
@@ -115,7 +115,7 @@ def reducing(how: str, axes: Sequence[str]) -> Line:
 
 
 def _slots(graph: Graph, node: Node) -> tuple[Slot, Slot] | None:
-    """Where a collective has its reduction, and its group, among the arguments; ``None`` of other nodes."""
+    """The positions of the reduction and of the group among the arguments of a collective; ``None`` of other nodes."""
     if node.op != "call" or node.target == "getitem" or isinstance(argument_at(node, 0), tuple):
         return None
     row = operator_of(graph, node)

@@ -390,7 +390,7 @@ def replaced(matches: ValueMatches, c: Class, kind: EditKind = EditKind.VALUE) -
     unmatched = matches.unmatched(c)
     parts = [matches.aligned(place) for place in c.places]
     there = frozenset[str]().union(*map(matches.elsewhere, c.places))  # what other ranks have
-    matched = there.union(part[0] for part in parts if part is not None)
+    matched = {part[0] for part in parts if part is not None} | there
     chooses = matches.chooses(c.first)
     layout = chooses or len(set(parts)) < sum(part is not None and part[1] is not None for part in parts)
     if unmatched and chooses:
