@@ -77,8 +77,8 @@ def _others(matches: ValueMatches, mine: Reduction) -> Iterator[Reduction]:
 
 
 def _reduced(matches: ValueMatches, place: Place, how: Reduction) -> Array | None:
-    """The result of a place as another reduction: all of it, or the part that is scattered there; ``None`` where some rank
-    does not call it, or where parts would be of another size."""
+    """The result of a place as another reduction: all of it, or the part that is scattered there; ``None`` where some
+    rank does not call it, or where parts would be of another size."""
     (ref,) = references(matches.node(place))
     mesh = replace(matches.job.mesh, groups={"": how.axes})
     members = mesh.members("", place[0])

@@ -234,7 +234,7 @@ class Words(Values):
         for word, places in (("and then again in", below), ("again, after", above)):
             for place in sorted(places):
                 if self.matches.facts(place).scale == scale:
-                    return f"{word} {place[1]}"
+                    return f"{word} {place[1]}{f' on rank {place[0]}' if place[1] == self.place[1] else ''}"
         return "once too often"
 
     def _others(self) -> str:
