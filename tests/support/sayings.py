@@ -12,6 +12,12 @@ LONGEST = 120  # characters of a formula in a headline
 _PLACE = re.compile(r" \([^()\s]*\.\w+:\d+\)")  # (train.py:12)
 _PROSE = re.compile(r"[A-Za-z][a-z]+('s)?[,.:;]?")
 _LABEL = "the specification's "
+_SAME = (  # two sides of a sentence that read the same
+    re.compile(r"\b(?:stands|reads|takes|has|adds) (?P<here>\S+?),? (?:where )?(?P=here) is (?:needed|wanted)"),
+    re.compile(r"(?<!\S)(?P<here>\S+) (?:stands|is) where (?P=here) is (?:needed|wanted)"),
+    re.compile(r"(?<!\S)(?P<here>\S+) is not (?P=here)(?!\S)"),
+    re.compile(r"(?<!\S)(?P<here>\S+) has (?P=here),"),
+)
 _BETWEEN = re.compile(r" (?:where|is not) ")  # what is there, and what is wanted
 
 
@@ -50,6 +56,14 @@ def check_sentences(job: Job, report: Report) -> None:
         return
     check_headline(found)
     assert not unclear(found.headline, job), found.headline
+    for text in (found.headline, found.difference):
+        assert not reads_the_same(text), text
+
+
+def reads_the_same(text: str) -> bool:
+    """True if a sentence tells apart what it calls by one name."""
+    plain = _PLACE.sub("", text)
+    return any(pattern.search(line) for line in plain.splitlines() for pattern in _SAME)
 
 
 def check_headline(found: Mismatch) -> None:

@@ -30,7 +30,8 @@ _DIGITS = 6
 _ROUNDING = 1e-9  # of the largest element
 _SAME = 1e-6  # by how much the scales of equal tensors may differ, relative to them
 _INFINITY = 123456.789  # times the largest number stands for it in projections
-_HUGE = 30.0  # times an ordinary element: what is larger is compared once more, cut off there
+_HUGE = 30.0  # times an ordinary element: beside what is larger the others are compared once more
+_CANCELLED = (1e-18, 1e-12)  # of the largest element: what is left of numbers that cancel out, which nothing decides
 _TOGETHER = 1 << 18  # elements of tensors that are looked at as one
 _LOOKED_AT = 1024  # elements that say what an ordinary one is
 
@@ -72,7 +73,8 @@ def direction(value: Array) -> tuple[tuple[str, ...], float] | None:
     ordinary = _median(magnitudes[:: max(1, flat.size // _LOOKED_AT)])
     rest: Array | None = None
     if ordinary and largest > _HUGE * ordinary:
-        rest = _weights(flat.size) @ np.clip(flat, -_HUGE * ordinary, _HUGE * ordinary)
+        limit = float(_limits(magnitudes[None], np.array([largest]))[0])
+        rest = _weights(flat.size) @ np.clip(flat, -limit, limit) if limit else None
     return _direction(projected, largest, rest, holes)
 
 
@@ -94,7 +96,9 @@ def _directions(rows: Array) -> list[tuple[tuple[str, ...], float] | None]:
         ordinary = np.where(some > 0, (upper + lower) / 2, 0.0)
         projected = np.einsum("ij,kj->ik", rows, _weights(size))
         huge = (ordinary > 0) & (largest > _HUGE * ordinary)
-        limit = _HUGE * ordinary[huge, None]
+        limits = np.zeros(count)
+        limits[huge] = _limits(magnitudes[huge], largest[huge])
+        huge, limit = limits > 0, limits[limits > 0, None]
         cut_off = np.einsum("ij,kj->ik", np.clip(rows[huge], -limit, limit), _weights(size))
     rest = dict(zip(np.flatnonzero(huge).tolist(), cut_off, strict=True))
     finite = np.isfinite(largest)
@@ -116,6 +120,15 @@ def _direction(
         key += tuple([f"{x / rest[0]:.{_DIGITS}e}" for x in rest[1:]]) if rest[0] else ()
         key += (f"{rest[0] / scale:.{_DIGITS}e}",)  # twice the others beside the same masked ones is no multiple
     return key, scale
+
+
+def _limits(magnitudes: Array, largest: Array) -> Array:
+    """The numbers at which rows of elements, whose sizes are given, are cut off so that huge ones conceal none of the
+    others: the largest element that is not huge; 0 where the others are rounding errors, which say nothing. (A multiple
+    of the median would not do: where most elements are rounding errors, so is the median.)"""
+    others = np.where(magnitudes * _HUGE < largest[:, None], magnitudes, 0.0).max(axis=1, initial=0.0)
+    low, high = _CANCELLED
+    return np.where((others > low * largest) & (others < high * largest), 0.0, others)
 
 
 def _median(sizes: Array) -> float:

@@ -1,4 +1,4 @@
-"""Arguments of nodes: reading one, and nodes with others in their place."""
+"""The arguments of a node: one of them, and the node with others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Union
 
 from tantamount.ir.graph import Argument, Node, Ref
 
-__all__ = ["Slot", "argument_at", "renamed", "with_number"]
+__all__ = ["Slot", "argument_at", "renamed", "with_argument"]
 
 Slot = Union[int, str]  # which argument: a position, or a keyword
 
@@ -20,11 +20,11 @@ def argument_at(node: Node, slot: Slot) -> Argument:
     return node.kwargs.get(slot)
 
 
-def with_number(node: Node, slot: Slot, number: float) -> Node:
-    """The node with another number there."""
+def with_argument(node: Node, slot: Slot, argument: Argument) -> Node:
+    """The node with another argument there."""
     if isinstance(slot, int):
-        return replace(node, args=(*node.args[:slot], number, *node.args[slot + 1 :]))
-    return replace(node, kwargs={**node.kwargs, slot: number})
+        return replace(node, args=(*node.args[:slot], argument, *node.args[slot + 1 :]))
+    return replace(node, kwargs={**node.kwargs, slot: argument})
 
 
 def renamed(node: Node, names: Mapping[int, str]) -> Node:

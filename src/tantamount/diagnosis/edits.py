@@ -14,7 +14,7 @@ from math import factorial
 import numpy as np
 
 from tantamount.correspond.values import Box, close, cut, placements, summable, windows
-from tantamount.diagnosis.arguments import Slot, argument_at, renamed, with_number
+from tantamount.diagnosis.arguments import Slot, argument_at, renamed, with_argument
 from tantamount.diagnosis.classes import Class, Origin
 from tantamount.diagnosis.locate import reads
 from tantamount.diagnosis.replay import Changes, Place, typed
@@ -47,6 +47,7 @@ class EditKind(Enum):
     FUNCTION = "the operator is ``target``, of the same operands"
     BLOCK = "another block of the same size is cut out of the operand"
     EXCHANGE = "what is received as one message is what is received as another"
+    REDUCTION = "the collective reduces as ``target`` says, over the mesh axes ``axis``"
     ONCE = "the operand number ``position`` is added on one rank along ``axis`` only: a share of it on each"
 
 
@@ -148,7 +149,7 @@ def _with_number(matches: ValueMatches, place: Place, slot: Slot, number: float)
     node = matches.node(place)
     argument = argument_at(node, slot)
     if not isinstance(argument, Ref):
-        return matches.replay.computed(place, with_number(node, slot, number))
+        return matches.replay.computed(place, with_argument(node, slot, number))
     if matches.value((place[0], argument.name)).dtype.kind != "f" and not float(number).is_integer():
         return None
     full = np.full_like(matches.value((place[0], argument.name)), number)
@@ -185,8 +186,7 @@ def maximal(matches: ValueMatches, c: Class) -> Iterator[Edit]:
 
 
 def totals(matches: ValueMatches, c: Class) -> Iterator[Edit]:
-    """The edits that add up the members over ranks though the specification has no such tensor: squares under the root
-    of a norm."""
+    """The edits that add up the members over ranks though the specification has no such tensor: squares of a norm."""
     if matches.job.mesh.world_size > 1 and matches.value(c.first).dtype.kind == "f":
         for axis, groups in matches.groups(c):
             changes: dict[Place, Array] = {}
@@ -199,8 +199,7 @@ def totals(matches: ValueMatches, c: Class) -> Iterator[Edit]:
 
 
 def once(matches: ValueMatches, c: Class) -> Iterator[Edit]:
-    """The edits by which what every rank adds alike, before a sum over ranks, is added once: a bias of a product of
-    which every rank has a summand."""
+    """The edits by which what every rank adds alike before a sum over ranks, a bias, is added once."""
     first = matches.node(c.first)
     if matches.job.mesh.world_size == 1 or not matches.facts(c.first).sums or matches.value(c.first).dtype.kind != "f":
         return
@@ -295,14 +294,10 @@ def from_peers(matches: ValueMatches, c: Class) -> Iterator[Edit]:
                     at = mesh.coordinates(place[0])
                     other = (mesh.rank((*at[:k], (at[k] + step) % mesh.sizes[k], *at[k + 1 :])), given[1])
                     part, theirs = matches.aligned(other), matches.value(other)
-                    if (
-                        part is None
-                        or theirs.shape != matches.value(given).shape
-                        or close(theirs, matches.value(given))
-                    ):
-                        continue
-                    value = _recomputed(matches, place, position, theirs)
-                    if value is not None and not close(value, matches.value(place)):
+                    mine = matches.value(given)
+                    odd = part is None or theirs.shape != mine.shape or close(theirs, mine)
+                    value = None if odd else _recomputed(matches, place, position, theirs)
+                    if part is not None and value is not None and not close(value, matches.value(place)):
                         changes[place], wanted[place] = value, part
                 for some in _subsets(matches, changes):
                     parts = {place: wanted[place] for place in some}
@@ -394,7 +389,8 @@ def replaced(matches: ValueMatches, c: Class, kind: EditKind = EditKind.VALUE) -
     so far, or other parts of the same."""
     unmatched = matches.unmatched(c)
     parts = [matches.aligned(place) for place in c.places]
-    matched = {part[0] for part in parts if part is not None}
+    there = frozenset[str]().union(*map(matches.elsewhere, c.places))  # what other ranks have
+    matched = {part[0] for part in parts if part is not None} | there
     chooses = matches.chooses(c.first)
     layout = chooses or len(set(parts)) < sum(part is not None and part[1] is not None for part in parts)
     if unmatched and chooses:
@@ -402,9 +398,12 @@ def replaced(matches: ValueMatches, c: Class, kind: EditKind = EditKind.VALUE) -
         matched |= {part[0] for part in operands if part is not None}
     end = matches.end if not unmatched and matches.ends.issuperset(c.places) else ""  # another tensor is put out
     tried = 0
-    for whole in sorted(matches.wholes, key=lambda w: (w.target != c.target, w.first[1] in matches.matched)):
+    wholes = sorted(matches.wholes, key=lambda w: (w.target != c.target, w.first[1] in matches.matched))
+    for whole in sorted(wholes, key=lambda w: there.isdisjoint(name for _, name in w.places)):
         names = {n for _, n in whole.places if n in matches.unused or c.first not in matches.summands_as_stated}
-        if kind is EditKind.LIKE and whole.target != c.target:
+        names = names & there or names
+        alike = whole.target == c.target
+        if kind is EditKind.LIKE and not alike:
             continue
         same = layout and names & matched
         if not same:
@@ -433,8 +432,7 @@ def replacements(matches: ValueMatches, c: Class, names: set[str]) -> Iterator[E
 
 
 def _inserts(matches: ValueMatches, c: Class, names: set[str], matched: set[str]) -> bool:
-    """True if these tensors may stand where the matched ones do: as what something missing makes of them, or as the
-    input that is not used."""
+    """True if tensors may stand where matched ones do: as what is missing makes of them, or an input that is unused."""
     if any(matches.follows(name, m) for name in names for m in matched):
         return True
     return matches.node(c.first).op == "input" and bool(matches.unused & names)  # an input in another's stead
@@ -446,6 +444,7 @@ def _assignments(matches: ValueMatches, places: Sequence[Place], names: set[str]
     for place in places:
         groups.setdefault(matches.origin[place], []).append(place)
     peers = {part[0] for place in places if (part := matches.aligned(place)) is not None}
+    peers.update(*map(matches.elsewhere, places))
     options: list[list[Assigned]] = []
     for origin, some in groups.items():
         found = [a for a in _parts(matches, some, _candidates(matches, origin, names, peers)) if a[1]]
@@ -464,11 +463,12 @@ def _assignments(matches: ValueMatches, places: Sequence[Place], names: set[str]
 def _candidates(matches: ValueMatches, origin: Origin, names: set[str], peers: set[str]) -> list[str]:
     """Tensors made of the same inputs; else of fewer, or of inputs that nothing else is made of; positions, made of
     none; and what others of the class have. The fewer inputs are in question, the earlier. In place of what no input
-    decides: what is made of the like, and of what was lost there."""
+    decides: what is made of the like, and what is lost."""
     ordered = sorted(names, key=matches.order.__getitem__)
     same = [name for name in ordered if matches.whole_origin[name] == origin]
     if not origin:
-        return [*same, *(x for x in ordered if x not in same and any(matches.follows(x, one) for one in peers))]
+        lost = (x for x in ordered if x not in matches.matched or any(matches.follows(x, one) for one in peers))
+        return list(dict.fromkeys((*same, *lost)))
     if same:
         return same
     found = [

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tantamount.correspond.alignment import align
-from tantamount.diagnosis.arguments import Slot, argument_at, renamed, with_number
+from tantamount.diagnosis.arguments import Slot, argument_at, renamed, with_argument
 from tantamount.diagnosis.replay import Place
 from tantamount.effort import Grown, Stopped, within
 from tantamount.errors import TantamountError, Unsupported
@@ -268,7 +268,7 @@ def other_number(slot: Slot, number: float) -> Line:
     def line(job: Job, graph: Graph, node: Node) -> Lines:
         argument = argument_at(node, slot)
         if not isinstance(argument, Ref):
-            return (with_number(node, slot, number),)
+            return (with_argument(node, slot, number),)
         full = call(f"{node.name}.number", "aten.full_like.default", argument, number)
         return full, renamed(node, {list(references(node)).index(argument.name): full.name})
 

@@ -10,6 +10,7 @@ from tantamount.correspond.values import rows_of
 from tantamount.diagnosis import edits
 from tantamount.diagnosis.blocks import blocks
 from tantamount.diagnosis.classes import Class
+from tantamount.diagnosis.collectives import reductions
 from tantamount.diagnosis.edits import Edit, EditKind
 from tantamount.diagnosis.exchanges import exchanged, of_pieces
 from tantamount.diagnosis.naming import Account
@@ -129,6 +130,10 @@ def _of_a_reduction(matches: ValueMatches, edit: Edit, c: Class) -> int:
     return 6 if _summed(matches, edit, c) else 1
 
 
+def _of_another_reduction(matches: ValueMatches, edit: Edit, c: Class) -> int:
+    return 1
+
+
 def _of_a_maximum(matches: ValueMatches, edit: Edit, c: Class) -> int:
     return 1  # what is subtracted from the logits is no summand
 
@@ -218,6 +223,7 @@ KINDS: Mapping[EditKind, Row] = {
     EditKind.VALUE: Row(edits.replaced, _of_a_value, Words.value, calls=False, again=_same_parts),
     EditKind.LIKE: Row(edits.likened, _of_a_value, Words.value, calls=False, again=_same_parts),
     EditKind.BLOCK: Row(blocks, _of_an_order, Words.block),
+    EditKind.REDUCTION: Row(reductions, _of_another_reduction, Words.reduction),
     EditKind.EXCHANGE: Row(exchanged, _of_an_exchange, Words.exchange),
     EditKind.ONCE: Row(edits.once, _of_what_is_added, Words.once),
     EditKind.FUNCTION: Row(edits.functions, _of_a_function, Words.function),

@@ -120,26 +120,30 @@ def find_mismatch(
             raise
         proof.options.effort.hit(bound)
         search.stop_relating()
-    return _told_of_place(search, first, told, parted, nodes, failing), reductions
+    return _told_of_place(search, first, told, repair is not None and repair.right, parted, nodes, failing), reductions
 
 
 def _told_of_place(
     search: _Search,
     first: Mismatch | None,
     told: Account | None,
+    whole: bool,
     parted: Parted | None,
     nodes: Mapping[str, str],
     failing: Sequence[OutputReport],
 ) -> Mismatch | None:
     """The mismatch where no change says why: values tell the place, if they part somewhere; forms, ``first``, say more
-    of it, if theirs is the same place, or if the implementation makes the same tensor in steps of its own."""
+    of it, if theirs is the same place, or if the implementation makes the same tensor in steps of its own. Of several
+    places where the two sides part, that where one change makes the ``whole`` of the job right is it."""
     if told is not None and told.sure:
         return first or search.repaired(told, nodes, failing)
-    if first is not None and (parted is None or first.kind == "unreduced"):
+    if first is not None and (parted is None or (first.kind == "unreduced" and parted.may_be(first.implementation))):
         return first
     found = None if parted is None else unrepaired(parted)
     sure = found is not None and found.sure
     if parted is not None and first is not None and not sure:
+        if told is not None and whole and told.place[1] != first.implementation and parted.begins_at(told.place[1]):
+            return search.repaired(told, nodes, failing)
         if parted.begins_at(first.implementation):
             return first
         if found is not None and parted.in_other_steps(found.place, first.specification):
@@ -195,10 +199,7 @@ _RANK = tuple(DIFFERENCES)  # the most telling kind first
 
 
 class _Search:
-    def __init__(
-        self,
-        proof: Proof,
-    ) -> None:
+    def __init__(self, proof: Proof) -> None:
         self.proof = proof
         self.store = proof.store
         self.job = proof.job

@@ -29,7 +29,8 @@ class Location:
     """Classes of the implementation by their numbers in ``matches.classes``, in the order of the data flow.
 
     ``ends``       are wrong outputs though they are parts of tensors, and what is moved there
-    ``frontier``   do not correspond, though everything that they read does
+    ``frontier``   do not correspond, though everything that they read does; ``at`` has the first place of each that is
+                   there: others of the class, in layers above, may well be right
     ``apart``      do not correspond, and reach a wrong output through such values only
     ``summands``   of which the apart reads one summand
     ``boundary``   correspond, and are read by the frontier, or are moved there
@@ -53,6 +54,7 @@ class Location:
     silent: tuple[int, ...]
     twins: tuple[int, ...]
     missing: tuple[str, ...]
+    at: Mapping[int, Place]
 
 
 def locate(
@@ -75,8 +77,9 @@ def locate(
         return bool(factors) and _is_one_of(matches, place, _factor(matches, place), factors)
 
     number = {place: k for k, c in enumerate(matches.classes) for place in c.places}
+    time = matches.time
     apart: dict[Place, None] = {}
-    frontier: set[int] = set()
+    frontier: dict[int, Place] = {}
     boundary: set[int] = set()
     beside: set[int] = set()
     ends = [place for place in wrong if place in number]
@@ -90,12 +93,12 @@ def locate(
         open_ = [one for one in read if not known_to(matches, one)]
         pending.extend(open_)
         known = [one for one in read if one in number and one not in open_]
-        first = not any(matches.value(one).dtype.kind == "f" for one in open_)
-        if first:  # masks and indices differ between right programs as well
-            frontier.add(number[place])
+        begins = not any(matches.value(one).dtype.kind == "f" for one in open_)
+        if begins:  # masks and indices differ between right programs as well
+            frontier[number[place]] = min(place, frontier.get(number[place], place), key=time.__getitem__)
         for one in known:
             moved = _moved(matches, one, known_to)
-            (boundary if first else beside).update(number[m] for m in moved if m in number)
+            (boundary if begins else beside).update(number[m] for m in moved if m in number)
             pending.extend(m for m in moved if not known_to(matches, m))
     summands = _summands(matches, number, boundary | beside | {number[place] for place in ends})
     silent = _silent(matches, number, boundary | beside)
@@ -109,11 +112,12 @@ def locate(
     above = {number[place] for place in matches.replay.above(apart) if place in number}
     here = {number[place] for place in apart}
     twins = {k for k in above - here - boundary - beside if matches.classes[k].target in targets}
-    moving = {k for k in frontier if matches.facts(matches.classes[k].first).layout}
+    first = sorted(frontier, key=lambda k: time[frontier[k]])
+    moving = [k for k in first if matches.facts(frontier[k]).layout]  # right programs move elements in other ways, too
     moved_there = [one for end in ends for one in _parts_above(matches, end, known_to)]
     return Location(
         ends=tuple(sorted({number[one] for one in moved_there if one in number})),
-        frontier=(*sorted(frontier - moving), *sorted(moving)),  # right programs move elements in other ways, too
+        frontier=(*(k for k in first if k not in moving), *moving),
         apart=tuple(sorted(here)),
         summands=tuple(sorted(summands)),
         boundary=tuple(sorted(boundary - here)),
@@ -122,6 +126,7 @@ def locate(
         silent=tuple(sorted(silent)),
         twins=tuple(sorted(twins)),
         missing=missing,
+        at=frontier,
     )
 
 
@@ -135,7 +140,10 @@ def corresponds(matches: ValueMatches, place: Place, any_order: bool = False) ->
         return True
     if matches.node(place).op == "input":
         return True  # the job says what it is
-    if matches.aligned(place) is not None or (any_order and matches.rearranged(place) is not None):
+    if matches.aligned(place) is not None:
+        wanted = matches.elsewhere(place)  # one rank may have another tensor than all others
+        return not wanted or any(name in wanted for name, _ in matches.parts_at(place))
+    if any_order and matches.rearranged(place) is not None:
         return True
     c = matches.class_of.get(place)
     return c is not None and matches.summands(c) is not None
@@ -205,12 +213,12 @@ def _factor(matches: ValueMatches, place: Place) -> float | None:
 def reads(matches: ValueMatches, place: Place) -> list[Place]:
     """The values that a place is computed from: of an operator with several results, what that one reads."""
     found: dict[Place, None] = {}
-    pending = list(matches.replay.operands[place])
+    pending = list(matches.depends(place))
     while pending:
         one = pending.pop()
         node = matches.node(one)
         if node.op == "call" and matches.replay.held(one) is None:
-            pending.extend(matches.replay.operands[one])
+            pending.extend(matches.depends(one))
         else:
             found[one] = None
     return list(found)

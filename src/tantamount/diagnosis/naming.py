@@ -121,9 +121,14 @@ class Names:
         """A tensor of the specification by its name, which says whose it is where the implementation has another of
         that name."""
         same = self.matches.job.inputs.get(name)
-        alike = same is not None and same.name == name
+        alike = same is not None and same.name == name and not self._unlike(name)
         mine = any(name in graph.by_name for graph in self.matches.job.implementation)
         return f"{_WHOSE}{name}" if mine and not alike else name
+
+    def _unlike(self, name: str) -> bool:
+        """True if some rank holds no part of a tensor as its input of that name, but a summand, for one."""
+        places = ((rank, name) for rank in range(len(self.matches.job.implementation)))
+        return any(self.matches.aligned(place) is None for place in places if place in self.matches.class_of)
 
     def held(self, place: Place) -> str:
         """The part of a specification tensor that a place has, else its own name."""

@@ -7,6 +7,7 @@ goes into calling operators.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,15 +17,22 @@ from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import Part, ValueMatches
 from tantamount.semantics.reference import Array
 
-__all__ = ["gains"]
+__all__ = ["Gain", "gains"]
 
 _NEAR = 48  # places of every rank below a change that say whether it helps; the outputs say it anyway
 
 
-def gains(matches: ValueMatches, ends: Set[Place], edits: Sequence[Edit]) -> list[int]:
-    """For each of several changes the number of tensors of the specification, or parts of them, that
-    the implementation lacked and has below it, less the number of places that correspond to something only without the
-    change. ``ends``: wrong outputs."""
+class Gain(NamedTuple):
+    """The number of tensors of the specification, or parts of them, that the implementation lacked and has below a
+    change, less the number of places that correspond to something only without it. ``reached``: wrong outputs are so
+    near that computing them takes no longer."""
+
+    more: int
+    reached: bool
+
+
+def gains(matches: ValueMatches, ends: Set[Place], edits: Sequence[Edit]) -> list[Gain]:
+    """The gain of each of several changes. ``ends``: wrong outputs."""
     near = matches.replay.nearby_of_all([edit.changes for edit in edits], _NEAR)
     known = [{} if one is None else {place: np.asarray(value.value) for place, value in one.items()} for one in near]
     asked = [(k, place) for k, edit in enumerate(edits) for place, x in known[k].items() if _telling(place, x, edit)]
@@ -50,7 +58,10 @@ def gains(matches: ValueMatches, ends: Set[Place], edits: Sequence[Edit]) -> lis
         elif part is None and matches.aligned(place) is not None:
             lost[k] += 1
     # what cannot be computed alone is not known: the outputs will tell
-    return [1 if near[k] is None else len(gained[k]) - lost[k] for k in range(len(edits))]
+    return [
+        Gain(1, False) if near[k] is None else Gain(len(gained[k]) - lost[k], "" in gained[k])
+        for k in range(len(edits))
+    ]
 
 
 def _telling(place: Place, value: Array, edit: Edit) -> bool:

@@ -37,6 +37,13 @@ class Parted:
         found = dict.fromkeys(number[c.first] for c in self.suspects)
         return tuple(k for k in found if k in set(self.location.apart))
 
+    def may_be(self, name: str) -> bool:
+        """True if something may be missing at the node ``name`` of some rank: it does not correspond, or is read where
+        the two sides part. Right programs compute with summands, too, where all that comes of it is right."""
+        location = self.location
+        here = {*location.apart, *location.boundary, *location.summands, *location.ends}
+        return any(one[1] == name for number in here for one in self.matches.classes[number].places)
+
     def begins_at(self, name: str) -> bool:
         """True if the two sides part at the node ``name`` of some rank: everything that it reads corresponds, but for
         what only moves elements of what corresponds."""
@@ -57,7 +64,7 @@ class Parted:
             if number[one] in reached:
                 continue
             reached.add(number[one])
-            if number[one] in first:
+            if number[one] in first and (one is c or matches.facts(self.place(number[one])).layout):
                 continue
             if (one is c) is matches.facts(one.first).layout:
                 return False
@@ -97,7 +104,7 @@ class Parted:
 
     def place(self, number: int) -> Place:
         """The place of a class of the frontier that is the first one: on the way to a wrong output, if it is known."""
-        return self._direct.get(number, self.matches.classes[number].first)
+        return self._direct.get(number) or self.location.at.get(number, self.matches.classes[number].first)
 
     @cached_property
     def first(self) -> set[int]:
@@ -163,18 +170,19 @@ def _first(parted: Parted) -> Place | None:
     """The first place of those that are the most likely."""
     matches, graph = parted.matches, parted.matches.job.specification
     targets = {graph.by_name[name].target for name in parted.location.missing}
-    best: tuple[bool, int] | None = None
+    best: tuple[bool, int, int] | None = None
     for number in parted.first:
         c, place = matches.classes[number], parted.place(number)
         if matches.node(place).op != "call" or matches.value(place).dtype.kind != "f":
             continue
         moves = matches.facts(place).layout and c.target not in targets
-        best = (moves, number) if best is None else min(best, (moves, number))
+        here = moves, matches.time[place], number
+        best = here if best is None else min(best, here)
     if best is None:
         return None
-    found = matches.classes[best[1]]
+    found = matches.classes[best[-1]]
     suspects = [c.first for c in parted.suspects if matches.class_of[c.first] == found]
-    return suspects[0] if suspects else parted.place(best[1])
+    return suspects[0] if suspects else parted.place(best[-1])
 
 
 def of_nothing(matches: ValueMatches, location: Location) -> Place | None:

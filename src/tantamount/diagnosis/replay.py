@@ -248,12 +248,13 @@ class Replay:
             for name in outputs
         }
 
-    def apart(self, outputs: Sequence[str]) -> float:
-        """How far some outputs are from what they should be: their largest difference, relative to the largest element
-        of the output, where both are finite; infinite where one is not."""
+    def apart(self, outputs: Sequence[str], changes: Changes | None = None) -> float:
+        """How far some outputs are from what they should be, once values are changed: their largest difference,
+        relative to the largest element of the output, where both are finite; infinite where one is not."""
         most = 0.0
+        environments = self._changed(changes, {}, outputs) if changes else self.environments
         for name in outputs:
-            for pair in self._sides(name, self.environments):
+            for pair in self._sides(name, environments):
                 difference, largest = np.abs(pair.wanted - pair.found), np.abs(pair.wanted).max(initial=0.0)
                 if not np.isfinite(difference).all():
                     return inf

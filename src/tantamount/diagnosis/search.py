@@ -8,7 +8,6 @@ where to look, and which change would do.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -17,11 +16,12 @@ from typing import TypeVar
 import numpy as np
 
 from tantamount.correspond.values import close
+from tantamount.diagnosis.budget import Budget, budget_of
 from tantamount.diagnosis.classes import Class
 from tantamount.diagnosis.edits import Edit, EditKind, replacements
 from tantamount.diagnosis.kinds import GOOD, again, edits_of, moves, weight
 from tantamount.diagnosis.locate import reads
-from tantamount.diagnosis.nearby import gains
+from tantamount.diagnosis.nearby import Gain, gains
 from tantamount.diagnosis.parted import Parted
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.start import Start, start_on
@@ -45,6 +45,7 @@ _SCALES = (
 )  # one seed after the other: what an epsilon does, small numbers show
 _FIRST = 6  # suspects at which simple changes are tried before others further up
 _RIGHT = 4  # outputs that seem right and are looked at before more wrong ones
+_GONE = 1e-2  # of a difference, on another input than the one on which a change makes outputs right
 _CONFIRMATIONS = 1  # more inputs that a change must repair
 
 
@@ -81,7 +82,7 @@ def find_repairs(
     names = effort.first("repair_outputs", [*outputs[:most], *right, *(x for x in every if x not in outputs[:most])])
     names = [name for name in dict.fromkeys(names) if _checkable(plan, name)]
     seeds = range(_FIRST_SEED, _FIRST_SEED + effort.bounds.repair_inputs)
-    budget = _budget(plan, seconds)
+    budget = budget_of(plan, seconds)
     checkable = [name for name in every if _checkable(plan, name)]
     start = start_on(plan, names, [(seed, _SCALES[k % len(_SCALES)]) for k, seed in enumerate(seeds)], checkable)
     if start is None:
@@ -135,9 +136,9 @@ def _nearest(start: Start, budget: Budget) -> Repair | None:
                 break
             if number in location.boundary and not moves(matches, edit):
                 continue  # what corresponds is wrong as another part only
-            (more,) = gains(matches, start.ends, [edit])
-            if more > 1 and (best is None or more > best[0]):
-                best = (more, number, edit, c)
+            (gain,) = gains(matches, start.ends, [edit])
+            if gain.more > 1 and (best is None or gain.more > best[0]):
+                best = (gain.more, number, edit, c)
     return None if best is None else Repair(best[2], best[3], (), matches)
 
 
@@ -149,32 +150,6 @@ def _says_less(start: Start, candidate: _Candidate, nearest: Repair) -> bool:
     telling = EditKind.FUNCTION is nearest.edit.kind or candidate.edit.kind is EditKind.LIKE
     lesser = telling and not above.isdisjoint(nearest.edit.places)
     return lesser and candidate.edit.replaces and candidate.cost[0] > 0
-
-
-@dataclass(frozen=True)
-class Budget:
-    """The effort that all changes together may take: nodes, by the bound that says so, and CPU seconds until a time."""
-
-    nodes: int
-    bound: str
-    until: float
-
-    def spent(self, effort: Effort, matches: ValueMatches) -> bool:
-        """True if nothing is left, which counts as a hit."""
-        if matches.replay.effort > self.nodes:
-            effort.hit(self.bound)
-            return True
-        if time.process_time() > self.until:
-            effort.hit("repair_seconds")
-            return True
-        return False
-
-
-def _budget(plan: Plan, seconds: float) -> Budget:
-    bounds = plan.store.effort.bounds
-    nodes = len(plan.job.specification.nodes) + sum(len(graph.nodes) for graph in plan.job.implementation)
-    most = min((bounds.repair_nodes, "repair_nodes"), (bounds.repair_executions * nodes, "repair_executions"))
-    return Budget(*most, time.process_time() + bounds.repair_seconds + seconds)
 
 
 def _checkable(plan: Plan, name: str) -> bool:
@@ -193,9 +168,12 @@ class _Candidate:
 
 
 _REDUCTIONS = (EditKind.SUM, EditKind.MEAN, EditKind.MAXIMUM)
-_TOLD_ALONE = (*_REDUCTIONS, EditKind.BYPASS, EditKind.VALUE, EditKind.FUNCTION)
-_SIMPLE = (EditKind.BYPASS, EditKind.LITERAL, EditKind.SCALE, EditKind.ORDER, EditKind.BLOCK)
+_TOLD_ALONE = (*_REDUCTIONS, EditKind.REDUCTION, EditKind.BYPASS, EditKind.VALUE, EditKind.FUNCTION)
+_SIMPLE = (
+    EditKind.BYPASS, EditKind.LITERAL, EditKind.REDUCTION, EditKind.SCALE, EditKind.ORDER, EditKind.BLOCK,
+)  # fmt: skip
 _VALUE = (EditKind.VALUE,)
+_FOLLOWED = (EditKind.EXCHANGE, EditKind.REDUCTION, EditKind.TOTAL)  # few, that may gain nothing nearby
 _SMALL = 120  # nodes of all ranks: below changes of so small a program everything is computed again at once
 
 Pass = tuple[Sequence[Class], tuple[EditKind, ...]]  # and the kinds of changes that are tried there
@@ -210,12 +188,14 @@ def _first_passes(start: Start) -> Iterator[Pass]:
     if start.matches.ratios:  # a multiple of what it should be: what comes next may be right by the same factor
         yield at(location.scalings), _SIMPLE
     yield at(location.summands), _REDUCTIONS
-    yield suspects[:_FIRST], (*_REDUCTIONS, EditKind.ONCE, *_SIMPLE, EditKind.OPERAND)
+    yield suspects[:_FIRST], (*_REDUCTIONS, EditKind.ONCE, *_SIMPLE, EditKind.TOTAL, EditKind.OPERAND)
     yield at(location.frontier), (*_REDUCTIONS, EditKind.ONCE, *_SIMPLE, EditKind.OPERAND)
+    matches = start.matches
+    yield [c for c in at(location.apart) if matches.facts(c.first).collective], (EditKind.BYPASS, EditKind.REDUCTION)
     yield at(location.summands), _SIMPLE
     yield at(location.scalings), _SIMPLE
     yield at(location.silent), _SIMPLE
-    matches = start.matches  # numbers that the specification nowhere has there, on whatever rank
+    # numbers that the specification nowhere has there, on whatever rank
     yield [c for c in matches.classes if any(map(matches.other_number, c.places))], (EditKind.LITERAL,)
     received = matches.replay.messages.sent
     yield [c for c in matches.classes if not received.keys().isdisjoint(c.places)], (EditKind.EXCHANGE,)
@@ -224,6 +204,7 @@ def _first_passes(start: Start) -> Iterator[Pass]:
     yield at(location.boundary), _VALUE
     yield at((*location.frontier, *location.boundary, *location.beside)), (EditKind.PEER,)
     yield at(location.twins), (EditKind.LIKE,)
+    yield at(location.silent), (EditKind.OPERAND, EditKind.LIKE)
     yield at(location.beside), _VALUE
 
 
@@ -339,12 +320,12 @@ def _promising(start: Start, some: Sequence[tuple[int, Edit, Class]], budget: Bu
     at_ends = [not edit.replaces and start.ends.issuperset(edit.places) for _, edit, _ in some]
     # where nothing lies between the outputs say it at once
     found += _followed_all(start, [one for one, at_end in zip(some, at_ends, strict=True) if at_end], budget)
-    known: dict[int, int] = {}
+    known: dict[int, Gain] = {}
     for numbers_ in _few([k for k, at_end in enumerate(at_ends) if not at_end]):
         if budget.spent(effort, start.matches):
             break
         known |= zip(numbers_, gains(start.matches, start.ends, [some[k][1] for k in numbers_]), strict=True)
-    for k, more in known.items():
+    for k, (more, _) in known.items():
         number, edit, _ = some[k]
         odd = edit.kind is EditKind.LITERAL and start.matches.other_number(edit.places[0])
         epsilon = odd and more == 0 and not start.matches.facts(edit.places[0]).combination  # it hardly shows nearby
@@ -352,15 +333,31 @@ def _promising(start: Start, some: Sequence[tuple[int, Edit, Class]], budget: Bu
             more, first = 0, first | {number}
         if more > 0 or (more == 0 and number in first):  # what helps may be further below
             helping.append((-more, number, k))
-        elif edit.kind is EditKind.EXCHANGE:
-            joined.append((0, number, k))  # as are messages
+        elif edit.kind in _FOLLOWED:
+            joined.append((0, number, k))  # as are messages; and the steps of a softmax by hand are no tensors
         elif edit.kind is EditKind.ORDER and "concat" in start.matches.facts(edit.places[0]).moves:
             moved = sum(at != j for at, j in enumerate(edit.order))
             joined.append((moved if edit.order != tuple(range(len(edit.order)))[::-1] else 0, number, k))
     for here in ([one for one in sorted(helping) if one[0]], [one for one in helping if not one[0]], sorted(joined)):
         most = effort.first("repair_promising", here)
         near = bool(most) and most[0][0] < 0  # all of them, or none
-        found += [replace(one, near=near) for one in _followed_all(start, [some[k] for _, _, k in most], budget)]
+        tried = [some[k] for _, _, k in most]
+        tried += _right_at_once(start, [some[k] for _, _, k in here[len(most) :] if known[k].reached], budget)
+        found += [replace(one, near=near) for one in _followed_all(start, tried, budget)]
+    return found
+
+
+def _right_at_once(
+    start: Start, some: Sequence[tuple[int, Edit, Class]], budget: Budget
+) -> list[tuple[int, Edit, Class]]:
+    """Those of some changes just above the first wrong output by which it becomes right."""
+    found: list[tuple[int, Edit, Class]] = []
+    output = start.matches.output
+    for few in _few(some):
+        if budget.spent(start.matches.effort, start.matches):
+            break
+        after = start.matches.replay.wrong_of_all([output], [edit.changes for _, edit, _ in few])
+        found += [one for one, left in zip(few, after, strict=True) if left is not None and not left[output]]
     return found
 
 
@@ -565,7 +562,19 @@ def _again(second: Start | None, candidate: _Candidate) -> bool | None:
     edit = again(second.matches, candidate.edit, candidate.c)
     repaired = () if edit is None else _repaired(second, edit)
     rest = {name for name, count in second.wrong.items() if not count}
+    if edit is not None and set(candidate.repaired) - set(repaired) - rest:
+        repaired = tuple(name for name in second.failing if name in repaired or _is_gone(second, edit, name))
     return None if set(candidate.repaired) - set(repaired) - rest else not set(second.failing) - set(repaired)
+
+
+def _is_gone(start: Start, edit: Edit, name: str) -> bool:
+    """True if what is wrong with an output is gone once a change is made, but for what may be rounding: beside a
+    difference that is small itself, that of an epsilon, rounding may be seen in a deep program."""
+    replay = start.matches.replay
+    try:
+        return replay.apart([name], edit.changes) <= _GONE * replay.apart([name])
+    except TantamountError:
+        return False
 
 
 def _cost(start: Start, edit: Edit, c: Class, number: int, repaired: tuple[str, ...]) -> tuple[int, ...]:

@@ -37,7 +37,8 @@ _EXACT = 1e-9  # relative to a number: what is so near a fraction of small numbe
 
 class ValueMatches:
     """Everything above one output: ``cone`` in the implementation, ``wholes`` in the specification, by classes
-    (``everything``: the classes of all of the implementation; ``used``: what any output depends on)."""
+    (``everything``: the classes of all of the implementation; ``used``: what any output depends on; ``time``: when each
+    place is computed)."""
 
     def __init__(self, replay: Replay, output: str) -> None:
         self.replay = replay
@@ -60,6 +61,7 @@ class ValueMatches:
             if not self._is_source((rank, node.name)) and (value := replay.held((rank, node.name))) is not None
         }
         times = replay.messages.times(self.job) if replay.messages.sent else None
+        self.time = times or replay.position
         self.everything = classes_of(self.job.implementation, shapes, self.cuts, times)
         self.classes = [c for c in self.everything if any(place in self.cone for place in c.places)]
         whole = {
@@ -173,6 +175,17 @@ class ValueMatches:
         value = self.part(part, self.value(place).shape if shape is None else shape)
         return value if value is None or value.dtype.kind != "f" else np.asarray(value * self.times(place))
 
+    def elsewhere(self, place: Place) -> frozenset[str]:
+        """The tensors of the specification of which the same line has parts on all other ranks, if these are several:
+        ranks that run one program have parts of one tensor there."""
+        target, shape = self.target(place), self.value(place).shape
+        others = [(rank, place[1]) for rank in range(len(self.job.implementation)) if rank != place[0]]
+        alike = [one for one in others if one in self.class_of and self.target(one) == target]
+        if len(alike) < max(len(others), 2) or any(self.value(one).shape != shape for one in alike):
+            return frozenset()
+        found = [frozenset(name for name, _ in self.parts_at(one)) for one in alike]
+        return found[0].intersection(*found[1:])
+
     def rearranged(self, place: Place) -> str | None:
         """The first tensor of the specification that has the elements of a value, in whatever order: programs that
         nobody wrote for each other keep heads and positions in orders of their own. On several ranks none: there parts
@@ -228,8 +241,16 @@ class ValueMatches:
             place = pending.pop()
             if place not in found:
                 found.add(place)
-                pending.extend(() if place in self._means else self.replay.operands[place])
+                pending.extend(() if place in self._means else self.depends(place))
         return frozenset(found)
+
+    def depends(self, place: Place) -> tuple[Place, ...]:
+        """The places that a value is computed from: of what is a view of one operand, that one alone. A copy into a
+        tensor reads nothing of what was there before."""
+        facts, operands = self.facts(place), self.replay.operands[place]
+        if len(operands) < 2 or not facts.view or facts.collective or len(facts.moved) != 1:
+            return operands
+        return tuple(one for one in operands if one[1] in facts.moved)
 
     def share(self, place: Place, value: Array | None = None) -> Part | None:
         """The part of a specification tensor that a value is a rank's share of: the mean over ranks that is taken below

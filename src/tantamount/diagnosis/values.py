@@ -83,9 +83,14 @@ class Values(Attributes):
 
     def _rows_of_places(self) -> str:
         """One line for each of the first places: the part that it has, and the one that it needs."""
+
+        def has(place: Place) -> str:
+            held = self.matches.aligned(place)
+            return "no part of a tensor of the specification" if held is None else self.part(held)
+
         return "\n".join(
-            f"{name} has {self.held((rank, name))}, {self.part(part)} is needed"
-            for (rank, name), part in list(self.edit.wanted.items())[:LINES]
+            f"{place[1]} has {has(place)}, {self.part(part)} is needed"
+            for place, part in list(self.edit.wanted.items())[:LINES]
         )
 
     def _same(self, name: str, other: str) -> bool:
@@ -535,6 +540,8 @@ class Values(Attributes):
                 continue  # multiples of it are no summands
             if whole is None or self.matches.is_part(np.sum(np.stack([self.matches.value(p) for p in places]), axis=0)):
                 continue
+            if all(self.matches.aligned(p) is not None for p in places):
+                continue  # what comes of them is right
             name = next((u for u in graph.users.get(whole[0], ()) if graph.by_name[u].target == target), None)
             if name is None:
                 continue

@@ -10,6 +10,7 @@ from math import prod
 import numpy as np
 
 from tantamount.diagnosis.arguments import argument_at
+from tantamount.diagnosis.collectives import REDUCTIONS, reducing, reduction_at
 from tantamount.diagnosis.exchanges import sending
 from tantamount.diagnosis.hints import (
     NO_HINT,
@@ -149,6 +150,25 @@ class Words(Values):
         hint = Hint(f"combine {listed(names)} first: all_reduce over the ranks that hold them{over}", lines)
         return self.made("unreduced", head, text, hint, spec)
 
+    def reduction(self) -> Account:
+        """The account of a collective that reduces in another way, or over other ranks, than is needed."""
+        mine = reduction_at(self.matches, self.place)
+        axes = tuple(self.edit.axis.split(" and "))
+        how, other = "" if mine is None else REDUCTIONS[mine.how], REDUCTIONS[self.edit.target]
+        over = "one rank alone" if mine is None or not mine.axes else listed(mine.axes)
+        given = "" if mine is None else mine.how
+        line = dict.fromkeys(self.edit.places, reducing(self.edit.target, axes))
+        where = f"{self.place[1]}{ranks(self.matches, self.edit)}"
+        head = f"{self.impl(self.place)} takes the {how} over {over} where the {other} over {listed(axes)} is needed"
+        same = mine is not None and set(mine.axes) == set(axes)
+        text = f"{self.edit.target} instead of {given}" if same else f"over {listed(axes)} instead of over {over}"
+        kind, rest = "operation" if same else "range", ""
+        if same and {given, self.edit.target} == {"sum", "avg"}:
+            size = prod(self.matches.job.mesh.axes[axis] for axis in axes)
+            kind, rest = "factor", f"{size} is the size of {listed(axes)}"
+            head += f": it comes out {size} times too {'large' if given == 'sum' else 'small'}"
+        return self.made(kind, head, rest, Hint(f"{text} in {where}", line), self.counterpart())
+
     def _used(self, place: Place) -> str:
         users = self.matches.graph(place).users.get(place[1], ())
         return f"{users[0]} uses" if users else "the output takes"
@@ -214,7 +234,7 @@ class Words(Values):
         for word, places in (("and then again in", below), ("again, after", above)):
             for place in sorted(places):
                 if self.matches.facts(place).scale == scale:
-                    return f"{word} {place[1]}"
+                    return f"{word} {place[1]}{f' on rank {place[0]}' if place[1] == self.place[1] else ''}"
         return "once too often"
 
     def _others(self) -> str:
@@ -226,14 +246,15 @@ class Words(Values):
         node = self.node(self.place)
         slot = self.edit.slot
         old, new = self.own_number(slot), self.number_in_job(slot, self.edit.number)
-        if old is None or new is None:
-            old = self.matches.number_at(self.place, slot) if old is None else old
-            head = (
-                f"{self.impl(self.place)}{self._others()} has {shown(old)} in {short(node.target)} where another number"
-            )
-            return self.made("attribute", f"{head} is needed", "", NO_HINT, self.counterpart())
-        lines = dict.fromkeys(self.edit.places, other_number(slot, new))
         written = self._written(node)
+        if old is None or new is None:
+            old, reader = self.matches.number_at(self.place, slot) if old is None else old, self.place
+            spec = self.counterpart()
+            head = f"{self.impl(reader)}{self._others()} has {shown(old)} in {short(node.target)}"
+            if written is not None:
+                self.place, head = written, f"{self.impl(written)} is {shown(old)}, in {self.impl(reader)},"
+            return self.made("attribute", f"{head} where another number is needed", "", NO_HINT, spec)
+        lines = dict.fromkeys(self.edit.places, other_number(slot, new))
         if written is not None:
             reader, self.place = self.place, written
             head = f"{self.impl(written)} is {shown(old)} where {number(new)} is needed, in {self.impl(reader)}"

@@ -84,3 +84,15 @@ def test_tensors_with_masked_elements_are_told_apart_by_the_others(masked: float
     assert list(parts.equal(np.where(above, masked, scores))) == ["scores"]
     assert list(parts.multiples(2 * np.where(above, masked, scores))) == [("scores", pytest.approx(2))]
     assert not list(parts.multiples(np.where(above, masked, scores + 0.01 * other)))
+
+
+@pytest.mark.parametrize("left", [1e-18, 1e-17, 1e-16])
+def test_tensors_of_which_most_elements_cancel_out_are_found_again(left: float) -> None:
+    """The gradient of attention that is nearly one-hot: most elements are what rounding leaves of a difference."""
+    random = np.random.default_rng(6)
+    value = np.where(random.random((8, 16)) < 0.3, 0.02 * random.standard_normal((8, 16)) ** 3, 0.0)
+    one, other = (value + left * random.standard_normal((8, 16)) for _ in range(2))
+    parts = Parts[str]()
+    parts.add_all([("gradient", one), ("twice", np.where(np.abs(one) < 0.001, 2 * one, one))])
+    assert list(parts.equal(other)) == ["gradient"]
+    assert [name for name, _ in parts.multiples(2 * other)] == ["gradient"]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from support.jobs import job_files
+from support.starts import start_of
 from tantamount import read_job
 from tantamount.answers import refine
 from tantamount.correspond.values import Parts, placements
@@ -303,3 +304,16 @@ def test_a_place_among_shares_of_a_mean(tmp_path: Path, step: str, order: str, p
     rank = OF_THREE.format(rows=2, share=0.5, step=step, dw="pw", du="pu", dv="pv") + AVERAGED.format(order=order)
     found = mismatch(job(tmp_path, whole, [rank, rank], BATCH))
     assert (found.implementation, found.hint) == (place, hint), found.headline
+
+
+def test_a_gradient_that_is_copied_back_after_the_mean_is_a_share(tmp_path: Path) -> None:
+    """What the mean is copied into is not read: before the mean there is nothing but shares of it."""
+    whole = BOTH_GRADIENTS.format(rows=4, dv="dv", dw="dw", step="e = mul(dt, s)")
+    local = BOTH_GRADIENTS.replace("0.25", "0.5").format(rows=2, dv="pv", dw="pw", step="e = aten.alias.default(dt)")
+    copied = "".join(
+        f'm{name} = all_reduce(p{name}, "avg", "dp")\n    d{name} = aten.copy.default(p{name}, m{name})\n    '
+        for name in "wv"
+    )
+    start = start_of(job(tmp_path, f"{whole}-> dw, dv", [f"{local}{copied}-> dw, dv"] * 2, BATCH), ["dw", "dv"])
+    assert start.matches.share((0, "dt")) is not None
+    assert [start.matches.classes[k].first for k in start.location.frontier] == [(0, "pw")]

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from support.jobs import job_files
+from support.starts import start_of
 from tantamount import read_job
 from tantamount.answers import refine
 from tantamount.diagnosis.kinds import KINDS
+from tantamount.diagnosis.parted import Parted, unrepaired
 from tantamount.execution.witness import search
 from tantamount.ir.job import Job
 from tantamount.limits import Limits
@@ -197,3 +199,38 @@ def test_a_number_that_is_another_one_of_the_specification_by_chance(tmp_path: P
     wrong = text.replace("c = aten.rsub.Scalar(b, 1)", "a = aten.rsub.Scalar(b, 1)\n        c = aten.rsub.Scalar(a, 1)")
     found = mismatch(job(tmp_path, text, [wrong, wrong]))
     assert (found.implementation, found.kind, found.hint) == ("c", "extra", "leave out c"), found.headline
+
+
+def test_steps_of_its_own_in_layers_that_are_right_are_not_the_place(tmp_path: Path) -> None:
+    """Each layer multiplies by three times its weight, and divides: no such tensor is the specification's."""
+    theirs = "a{0} = mm(h{1}, w{0})\nh{0} = aten.tanh.default(a{0})\n"
+    ours = "s{0} = mul(w{0}, 3)\nm{0} = mm(h{1}, s{0})\na{0} = div(m{0}, 3)\nh{0} = aten.tanh.default(a{0})\n"
+    inputs = (
+        "x: float32[{rows}, 6]\nw1: float32[6, 6]\nw2: float32[6, 6]\nw3: float32[6, 6]\nh0 = aten.sin.default(x)\n"
+    )
+    whole, rank = (inputs + "".join(layer.format(k, k - 1) for k in (1, 2, 3)) + "-> h3" for layer in (theirs, ours))
+    tables = '[inputs]\nx = "Shard(0)"\ndefault = "Replicate()"\n[outputs]\ndefault = "Shard(0)"\n'
+    wrong = rank.replace("tanh.default(a2)", "tanh.default(h1)").format(rows=2)
+    start = start_of(job(tmp_path, whole.format(rows=4), [wrong, wrong], tables), ["h3"])
+    found = unrepaired(Parted(start.matches, start.parting, start.suspects))
+    assert found is not None
+    assert found.place == (0, "h2")
+
+
+def test_what_no_input_decides_stands_for_what_inputs_decide(tmp_path: Path) -> None:
+    """The probabilities are uniform: everything above them is a constant, as masks are."""
+    text = """
+        x: float32[4, 4]
+        w: float32[4, 4]
+        o = aten.ones.default([4, 4])
+        d = div({0}, 2)
+        t = aten.tril.default(o, 0)
+        k = aten.eq.Scalar(t, 0)
+        f = aten.masked_fill.Scalar(d, k, -1e4)
+        p = aten._softmax.default(f, -1, False)
+        y = mm(p, w)
+        -> y
+    """
+    found = mismatch(job(tmp_path, text.format("x"), [text.format("o")]))
+    assert found.implementation == "d", found.headline
+    assert found.hint

@@ -68,7 +68,7 @@ GRADIENTS = {  # of a sum over all rows
     ),
     "averaged over the ranks": (
         'r = all_reduce(dw, "avg", "dp")\n' + UPDATE.format(of="r"), "r",
-        "r is 2 times too small: 2 is the size of dp: a sum over dp where the mean is needed",
+        "r takes the mean over dp where the sum over dp is needed: it comes out 2 times too small",
     ),
 }  # fmt: skip
 
