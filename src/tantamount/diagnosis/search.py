@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TypeVar
 
@@ -92,12 +92,11 @@ def find_repairs(
     def second(seed: int) -> Start | None:
         return start_on(plan, names, ((seed, start.scale),))
 
-    tried: set[object] = set()
-    found = _accepted(start, _first_passes(start), effort, budget, tried)
+    looked = _Looked(start, budget, lambda one: bool(_again(second(seeds[-1]), one)))
+    found = looked.through(_first_passes(start), sure=False)
     nearest = None if found else _nearest(start, budget)
     if not _enough(start, found):
-        near = _around(start, found, lambda one: _again(second(seeds[-1]), one))
-        found += _accepted(start, _passes(start, near), effort, budget, tried)
+        found = looked.through(_everywhere(start))
     found = [_widened(start, one) for one in _placed(start, found)]  # at all runs of a line it may repair the most
     found = sorted(found, key=lambda one: one.cost)
     if found:
@@ -227,15 +226,9 @@ def _first_passes(start: Start) -> Iterator[Pass]:
     yield at(location.beside), _VALUE
 
 
-def _around(
-    start: Start, found: Sequence[_Candidate], repairs: Callable[[_Candidate], bool | None]
-) -> frozenset[Place] | None:
-    """The places around the best change that repairs everything that is wrong, and something nearby, on another input,
-    too (``repairs`` is asked): the mistake is there, or near, and what says more of it is another change of the same
-    lines. ``None`` where no change does: then it may be anywhere."""
-    best = min((one for one in found if one.near and _all(start, one)), key=lambda one: one.cost, default=None)
-    if best is None or not repairs(best):
-        return None
+def _around(start: Start, best: _Candidate) -> frozenset[Place]:
+    """The places around a change that repairs everything: the mistake is there, or near, and what says more of it is
+    another change of the same lines."""
     replay, reach = start.matches.replay, start.matches.effort.bounds.repair_reach
     around = set(best.edit.places)
     for edges in (replay.operands, replay.readers):
@@ -250,15 +243,6 @@ def _around(
             apart.add(place)
             pending += [one for one in replay.operands.get(place, ()) if start.matches.aligned(one) is None]
     return frozenset(around | apart)
-
-
-def _passes(start: Start, near: frozenset[Place] | None) -> Iterator[Pass]:
-    """The passes of the search further below, and then everywhere; of places that are ``near`` alone, if any are."""
-    for classes, kinds in _everywhere(start):
-        here = [c for c in classes if near is None or not near.isdisjoint(c.places)]
-        if len(here) < len(classes):
-            start.matches.effort.hit("repair_reach")
-        yield here, kinds
 
 
 def _everywhere(start: Start) -> Iterator[Pass]:
@@ -279,40 +263,69 @@ def _everywhere(start: Start) -> Iterator[Pass]:
     yield unmatched, _VALUE
 
 
-def _accepted(
-    start: Start, passes: Iterator[Pass], effort: Effort, budget: Budget, tried: set[object]
-) -> list[_Candidate]:
-    """Changes that repair something; ``tried`` gets all that were tried."""
-    matches = start.matches
-    small = len(matches.replay.order) <= _SMALL
-    found: list[_Candidate] = []
-    for classes, kinds in passes:
-        best = min(found, key=lambda one: one.cost, default=None)
-        landing: list[tuple[int, Edit, Class]] = []  # what makes a missing tensor right there says most
-        others: list[tuple[int, Edit, Class]] = []
-        followed: list[tuple[int, Edit, Class]] = []
+@dataclass
+class _Looked:
+    """The changes that were found to repair something, and all that were ``tried``. ``repairs``: of a change, whether
+    it repairs everything on another input, too."""
+
+    start: Start
+    budget: Budget
+    repairs: Callable[[_Candidate], bool]
+    found: list[_Candidate] = field(default_factory=list[_Candidate])
+    tried: set[object] = field(default_factory=set[object])
+    around: dict[object, frozenset[Place] | None] = field(default_factory=dict[object, "frozenset[Place] | None"])
+
+    def through(self, passes: Iterator[Pass], sure: bool = True) -> list[_Candidate]:
+        """All that is found so far and in these passes, until that is enough or the budget is spent. Once a change
+        repairs everything that is wrong (``sure``: on another input, too), only what is around it is looked at."""
+        start, effort, found = self.start, self.start.matches.effort, self.found
+        small = len(start.matches.replay.order) <= _SMALL
+        for classes, kinds in passes:
+            near = self._near(sure)
+            here = [c for c in classes if near is None or not near.isdisjoint(c.places)]
+            if len(here) < len(classes):
+                effort.hit("repair_reach")
+            changes = [*self._changes(here, kinds)]
+            if small:
+                found += _followed_all(start, changes, self.budget)
+                changes = []
+            lands = [_lands(start.matches, edit) for _, edit, _ in changes]
+            for first in (True, False):  # what makes a missing tensor right there says most
+                some = [one for one, landing in zip(changes, lands, strict=True) if landing is first]
+                found += _promising(start, some, self.budget)
+                if _enough(start, found) or self.budget.spent(effort, start.matches):
+                    return found
+        return found
+
+    def _changes(self, classes: Sequence[Class], kinds: tuple[EditKind, ...]) -> Iterator[tuple[int, Edit, Class]]:
+        """The changes of some kinds that were not tried yet, with the numbers of their classes."""
+        matches, effort = self.start.matches, self.start.matches.effort
+        best = min(self.found, key=lambda one: one.cost, default=None)
         for c in classes:
-            number = start.number[c.first]
+            number = self.start.number[c.first]
             if kinds == _VALUE and best is not None and number >= best.number:
                 break  # something later would not say more
             for edit in edits_of(matches, c, kinds):
                 key = tuple(sorted((place, value.tobytes()) for place, value in edit.changes.items()))
-                if key in tried:
+                if key in self.tried:
                     continue
-                tried.add(key)
-                if small:
-                    followed.append((number, edit, c))
-                else:
-                    (landing if _lands(matches, edit) else others).append((number, edit, c))
+                self.tried.add(key)
+                yield number, edit, c
                 effort.check()
-                if budget.spent(effort, matches):
+                if self.budget.spent(effort, matches):
                     break
-        found += _followed_all(start, followed, budget)
-        for some in (landing, others):
-            found += _promising(start, some, budget)
-            if _enough(start, found) or budget.spent(effort, matches):
-                return found
-    return found
+
+    def _near(self, sure: bool) -> frozenset[Place] | None:
+        """The places around the best change that repairs everything that is wrong, and something nearby; ``None``
+        where none does: then the mistake may be anywhere."""
+        some = (one for one in self.found if one.near and _all(self.start, one))
+        best = min(some, key=lambda one: one.cost, default=None)
+        if best is None:
+            return None
+        key = (id(best), sure)
+        if key not in self.around:
+            self.around[key] = _around(self.start, best) if not sure or self.repairs(best) else None
+        return self.around[key]
 
 
 def _enough(start: Start, found: Sequence[_Candidate]) -> bool:
@@ -412,14 +425,21 @@ def _few(some: Sequence[T]) -> Iterator[Sequence[T]]:
 
 def _followed_all(start: Start, some: Sequence[tuple[int, Edit, Class]], budget: Budget) -> list[_Candidate]:
     """The changes as candidates by which outputs become right, those that do."""
-    found: list[_Candidate] = []
+    replay, found = start.matches.replay, list[_Candidate]()
+    right = [name for name, count in start.wrong.items() if not count]
     for few in _few(some):
         if budget.spent(start.matches.effort, start.matches):
             break
-        after = start.matches.replay.wrong_of_all(start.failing, [edit.changes for _, edit, _ in few])
-        for (number, edit, c), left in zip(few, after, strict=True):
-            if left is not None and not all(left[name] for name in start.failing):
-                found += _followed(start, edit, c, number)
+        after = replay.wrong_of_all(start.failing, [edit.changes for _, edit, _ in few])
+        mended = [
+            (one, tuple(name for name in start.failing if not left[name]))
+            for one, left in zip(few, after, strict=True)
+            if left is not None and not all(left[name] for name in start.failing)
+        ]
+        others = replay.wrong_of_all(right, [edit.changes for (_, edit, _), _ in mended])
+        for ((number, edit, c), repaired), left in zip(mended, others, strict=True):
+            if left is not None and not any(left.values()):
+                found.append(_Candidate(edit, c, number, repaired, _cost(start, edit, c, number, repaired)))
     return found
 
 
