@@ -25,7 +25,7 @@ from tantamount.proof.simplified import draws
 from tantamount.reduction import reduce_job
 from tantamount.verdict import Mismatch, OutputReport, Verdict
 
-__all__ = ["Executed", "executed", "is_wrong", "of_one_piece"]
+__all__ = ["Executed", "executed", "is_wrong", "of_one_piece", "takes_little"]
 
 _AGREEING = 2  # inputs on which both programs agree before they are left to a proof
 
@@ -50,6 +50,14 @@ def executed(job: Job, left: Open | None, outputs: tuple[OutputReport, ...], opt
         return found if settled else None
 
     return options.effort.trying(way)
+
+
+def takes_little(job: Job, options: Options) -> bool:
+    """True if executing a job takes about as long as finding out which operators to apply."""
+    try:
+        return not is_large(planned(job, options))
+    except TantamountError:
+        return False
 
 
 def _settled(outputs: tuple[OutputReport, ...]) -> bool:
