@@ -8,7 +8,6 @@ where to look, and which change would do.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -17,6 +16,7 @@ from typing import TypeVar
 import numpy as np
 
 from tantamount.correspond.values import close
+from tantamount.diagnosis.budget import Budget, budget_of
 from tantamount.diagnosis.classes import Class
 from tantamount.diagnosis.edits import Edit, EditKind, replacements
 from tantamount.diagnosis.kinds import GOOD, again, edits_of, moves, weight
@@ -26,7 +26,6 @@ from tantamount.diagnosis.parted import Parted
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.start import Start, start_on
 from tantamount.diagnosis.value_matches import Part, ValueMatches
-from tantamount.effort import Effort
 from tantamount.errors import TantamountError
 from tantamount.execution.plans import Plan, Scale
 from tantamount.ir.graph import references
@@ -81,7 +80,7 @@ def find_repairs(
     names = effort.first("repair_outputs", [*outputs[:most], *right, *(x for x in every if x not in outputs[:most])])
     names = [name for name in dict.fromkeys(names) if _checkable(plan, name)]
     seeds = range(_FIRST_SEED, _FIRST_SEED + effort.bounds.repair_inputs)
-    budget = _budget(plan, seconds)
+    budget = budget_of(plan, seconds)
     checkable = [name for name in every if _checkable(plan, name)]
     start = start_on(plan, names, [(seed, _SCALES[k % len(_SCALES)]) for k, seed in enumerate(seeds)], checkable)
     if start is None:
@@ -95,29 +94,50 @@ def find_repairs(
     looked = _Looked(start, budget, lambda one: bool(_again(second(seeds[-1]), one)))
     found = looked.through(_first_passes(start), sure=False)
     nearest = None if found else _nearest(start, budget)
+    rest = [name for name in every if name not in names and _checkable(plan, name)]
+    told = _told(start, found, budget)
     if not _enough(start, found):
-        found = looked.through(_everywhere(start))
-    found = [_widened(start, one) for one in _placed(start, found)]  # at all runs of a line it may repair the most
-    found = sorted(found, key=lambda one: one.cost)
-    if found:
-        found[0] = _widened(start, _hoisted(start, found[0], budget))
-    before = nearest is not None and bool(found) and _says_less(start, found[0], nearest)
+        # what is proved with a hint needs nothing that says more
+        if any(one.near and _proved(start, one, rest, proves) for one in told[:1]):
+            yield replace(_repair(start, told[0], rest), proved=True)
+            return
+        told = _told(start, looked.through(_everywhere(start)), budget)
+    before = nearest is not None and bool(told) and _says_less(start, told[0], nearest)
     if nearest is not None and before:
         yield replace(nearest, first=True)
-    rest = [name for name in every if name not in names and _checkable(plan, name)]
-    for candidate in effort.first("repair_outputs", found):
-        repair = Repair(candidate.edit, candidate.c, candidate.repaired, start.matches)
-        right = _all_right(start, candidate.edit, rest, candidate.repaired)
-        if right and proves(repair):
-            yield replace(repair, right=True, proved=True)
+    for candidate in effort.first("repair_outputs", told):
+        if _proved(start, candidate, rest, proves):
+            yield replace(_repair(start, candidate, rest), proved=True)
             break
         repeated = [_again(second(seed), candidate) for seed in seeds[-_CONFIRMATIONS:]]
         if None not in repeated:
-            yield replace(repair, right=right and all(repeated))
+            repair = _repair(start, candidate, rest)
+            yield replace(repair, right=repair.right and all(repeated))
             break
     if nearest is not None and not before:
         yield nearest
     yield Parted(start.matches, start.parting, start.suspects)
+
+
+def _told(start: Start, found: Sequence[_Candidate], budget: Budget) -> list[_Candidate]:
+    """The candidates in the order in which they are told, each where it repairs most and can be made first."""
+    told = [_widened(start, one) for one in _placed(start, found)]  # at all runs of a line it may repair the most
+    told = sorted(told, key=lambda one: one.cost)
+    if told:
+        told[0] = _widened(start, _hoisted(start, told[0], budget))
+    return told
+
+
+def _repair(start: Start, candidate: _Candidate, rest: Sequence[str]) -> Repair:
+    """The candidate as a repair; of the ``rest`` of the outputs is known whether they are right by it."""
+    right = _all_right(start, candidate.edit, rest, candidate.repaired)
+    return Repair(candidate.edit, candidate.c, candidate.repaired, start.matches, right)
+
+
+def _proved(start: Start, candidate: _Candidate, rest: Sequence[str], proves: Callable[[Repair], bool]) -> bool:
+    """True if all is right by a change, and the job is proved with its hint."""
+    repair = _repair(start, candidate, rest)
+    return repair.right and proves(repair)
 
 
 def _nearest(start: Start, budget: Budget) -> Repair | None:
@@ -148,32 +168,6 @@ def _says_less(start: Start, candidate: _Candidate, nearest: Repair) -> bool:
     telling = EditKind.FUNCTION is nearest.edit.kind or candidate.edit.kind is EditKind.LIKE
     lesser = telling and not above.isdisjoint(nearest.edit.places)
     return lesser and candidate.edit.replaces and candidate.cost[0] > 0
-
-
-@dataclass(frozen=True)
-class Budget:
-    """The effort that all changes together may take: nodes, by the bound that says so, and CPU seconds until a time."""
-
-    nodes: int
-    bound: str
-    until: float
-
-    def spent(self, effort: Effort, matches: ValueMatches) -> bool:
-        """True if nothing is left, which counts as a hit."""
-        if matches.replay.effort > self.nodes:
-            effort.hit(self.bound)
-            return True
-        if time.process_time() > self.until:
-            effort.hit("repair_seconds")
-            return True
-        return False
-
-
-def _budget(plan: Plan, seconds: float) -> Budget:
-    bounds = plan.store.effort.bounds
-    nodes = len(plan.job.specification.nodes) + sum(len(graph.nodes) for graph in plan.job.implementation)
-    most = min((bounds.repair_nodes, "repair_nodes"), (bounds.repair_executions * nodes, "repair_executions"))
-    return Budget(*most, time.process_time() + bounds.repair_seconds + seconds)
 
 
 def _checkable(plan: Plan, name: str) -> bool:
