@@ -180,9 +180,12 @@ def _refine(state: State, options: Options, doubtful: bool, known: Proof | None)
     if left and not many and _refuted_by_one_piece(state, left[0], options):
         return
     state.forget_pieces()
+
+    def refuted(early: bool) -> bool:
+        return not many and _known_as_wrong(state, None, options, early)
+
     try:
-        how = replace(options, refuted=lambda early: not many and _known_as_wrong(state, None, options, early))
-        proof = state.proof = prove(job, how) if known is None else replace(known, options=options)
+        proof = state.proof = prove(job, replace(options, refuted=refuted)) if known is None else replace(known, options=options)
     except Grown:
         _explained_by_values(state, left[0].found if left else None, options)
         return
