@@ -185,7 +185,8 @@ def _refine(state: State, options: Options, doubtful: bool, known: Proof | None)
         return not many and _known_as_wrong(state, None, options, early)
 
     try:
-        proof = state.proof = prove(job, replace(options, refuted=refuted)) if known is None else replace(known, options=options)
+        how = replace(options, refuted=refuted)
+        proof = state.proof = prove(job, how) if known is None else replace(known, options=options)
     except Grown:
         _explained_by_values(state, left[0].found if left else None, options)
         return
