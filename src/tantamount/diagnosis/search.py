@@ -97,9 +97,10 @@ def find_repairs(
     rest = [name for name in every if name not in names and _checkable(plan, name)]
     told = _told(start, found, budget)
     if not _enough(start, found):
-        # what is proved with a hint needs nothing that says more
-        if any(one.near and _proved(start, one, rest, proves) for one in told[:1]):
-            yield replace(_repair(start, told[0], rest), proved=True)
+        best = next((one for one in told[:1] if one.near and one.edit.kind is EditKind.VALUE), None)
+        if best is not None and best.number in _first(start) and _proved(start, best, rest, proves):
+            # what is wrong where values stop corresponding, and proved with a hint, needs nothing that says more
+            yield replace(_repair(start, best, rest), proved=True)
             return
         told = _told(start, looked.through(_everywhere(start)), budget)
     before = nearest is not None and bool(told) and _says_less(start, told[0], nearest)
@@ -337,7 +338,7 @@ def _lands(matches: ValueMatches, edit: Edit) -> bool:
 def _promising(start: Start, some: Sequence[tuple[int, Edit, Class]], budget: Budget) -> list[_Candidate]:
     """The candidates among changes: those that help most nearby are followed to the outputs."""
     effort = start.matches.effort
-    first = {*start.location.frontier, *(start.number[c.first] for c in start.suspects)}
+    first = _first(start)
     # of an output that is a multiple of what it should be, what is near a wrong number may seem right by chance
     numbers = {one for one in start.location.scalings if start.matches.ratios}
     helping: list[tuple[int, int, int]] = []
@@ -369,6 +370,11 @@ def _promising(start: Start, some: Sequence[tuple[int, Edit, Class]], budget: Bu
         near = bool(most) and most[0][0] < 0  # all of them, or none
         found += [replace(one, near=near) for one in _followed_all(start, [some[k] for _, _, k in most], budget)]
     return found
+
+
+def _first(start: Start) -> set[int]:
+    """The classes where values stop corresponding."""
+    return {*start.location.frontier, *(start.number[c.first] for c in start.suspects)}
 
 
 def _placed(start: Start, found: Sequence[_Candidate]) -> list[_Candidate]:

@@ -188,7 +188,7 @@ def plan_execution(
     sides = (ours, *theirs)
     pool = Pool.of((number for side in sides for number in side.numbers), store.effort)
     jumps = any(side.jumps for side in sides) or any(leaf.kind is not Kind.FLOAT for leaf in leaves)
-    together = work <= LITTLE * sum(len(graph.nodes) for graph in (job.specification, *job.implementation))
+    together = work <= 2 * LITTLE * sum(len(graph.nodes) for graph in (job.specification, *job.implementation))
     return Plan(
         job, store, inputs, specification, implementation, tuple(leaves), work, paired, pool, jumps, elements, together
     )

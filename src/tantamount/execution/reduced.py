@@ -10,6 +10,7 @@ too, what differs at smaller ones must differ there on one input; else nothing i
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from tantamount.calculus.calculus import Calculus
@@ -91,14 +92,23 @@ def _search_reduced(proof: Proof, outputs: tuple[OutputReport, ...], reason: str
         reduction = reduce_job(proof.job, options.effort)
         plan = planned(reduction.job, options)
         if any(draws(graph) for graph in (plan.job.specification, *plan.job.programs)):
-            kept = options.effort.trying(lambda: _searched(proof, plan, reduction, outputs, _AGREEING))
-            if kept is not None and kept.counterexample is not None:
-                return replace(kept, notes=(*kept.notes, "both sides were executed with nothing dropped"))
+            paired = _pairs_masks(proof)
+            with suppress(NotExecuted):
+                kept = _searched(proof, plan, reduction, outputs, _AGREEING if paired else agreeing)
+                if kept.counterexample is not None or not paired:
+                    return replace(kept, notes=(*kept.notes, "both sides were executed with nothing dropped"))
             plan = _planned_with_draws(reduction.job, options)
         return _searched(proof, plan, reduction, outputs, agreeing)
     except (NotReduced, TantamountError) as problem:
         text = f"no counterexample was looked for: {reason}; at smaller shapes neither: {problem}"
         return Searched(outputs, notes=(text,))
+
+
+def _pairs_masks(proof: Proof) -> bool:
+    """True if a proof says which masks of both programs are the same, or only one of them has any: else nothing is
+    dropped when they are executed, with a proof or without."""
+    ours, theirs = proof.specification, proof.implementation
+    return (proof.job.assume.dropout and not theirs.fresh_masks) or not (theirs.drops and ours.dropouts)
 
 
 def _searched(
