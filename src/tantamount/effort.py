@@ -192,6 +192,15 @@ class Effort:
         if self._most is not None:
             self._most += steps
 
+    def aside(self, way: Callable[[], T]) -> T:
+        """Return the result of ``way``, whose steps are none of the block that is watched."""
+        outer, begun = self._most, self.steps
+        self._most = None
+        try:
+            return way()
+        finally:
+            self._most = None if outer is None else outer + self.steps - begun
+
     def left(self) -> float | None:
         """Seconds until :meth:`check` raises; ``None`` if time is not limited."""
         return None if self._until is None else self._until - time.monotonic()

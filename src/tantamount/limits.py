@@ -221,7 +221,7 @@ class Bounds:
         8, PROOF, "Outputs with an expectation that does not hold for which nothing else is found to hold, either."
     )
     refuted_effort: int = _bound(
-        1, PROOF, "Times the steps so far that proving further outputs of a refuted job may take.", "fixed"
+        1, PROOF, "Times the steps of a proof that proving further outputs of a refuted job may take.", "fixed"
     )
     refuted_steps: int = _bound(20_000, PROOF, "Steps that proving further outputs of a refuted job may always take.")
     multiplied_steps: int = _bound(

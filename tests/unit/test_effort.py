@@ -148,3 +148,21 @@ def test_an_attempt_ends_at_its_steps_or_at_those_around_it() -> None:
     with effort.watching(100):
         assert effort.attempt("search_steps", 10, lambda: take(50)) is None
         take(50)
+
+
+def test_what_is_done_aside_counts_for_no_block_that_is_watched() -> None:
+    effort = Effort()
+
+    def take(steps: int) -> int:
+        for _ in range(steps):
+            effort.check()
+        return steps
+
+    with effort.watching(10):
+        take(4)
+        assert effort.aside(lambda: take(50)) == 50
+        take(6)
+        with pytest.raises(Grown):
+            take(1)
+    assert effort.aside(lambda: take(5)) == 5
+    take(50)

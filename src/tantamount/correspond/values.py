@@ -209,27 +209,37 @@ class Parts(Generic[P]):
 
     def __init__(self) -> None:
         self._found: dict[object, list[tuple[P, float]]] = {}
+        self._holed: set[tuple[int, ...]] = set()  # shapes of those in which something is not a number
 
     def add(self, part: P, value: Array) -> None:
         """Remember a tensor; one without finite numbers is not found again."""
-        key, scale = _key(value)
-        if key is not None:
-            self._found.setdefault(key, []).append((part, scale))
+        self._add(part, value, *_key(value))
 
     def add_all(self, parts: Sequence[tuple[P, Array]]) -> None:
         """Remember several tensors of one shape and kind of element, at the cost of about one."""
-        for (part, _), (key, scale) in zip(parts, _keys([value for _, value in parts]), strict=True):
-            if key is not None:
-                self._found.setdefault(key, []).append((part, scale))
+        for (part, value), key in zip(parts, _keys([value for _, value in parts]), strict=True):
+            self._add(part, value, *key)
+
+    def _add(self, part: P, value: Array, key: object, scale: float) -> None:
+        if key is not None:
+            self._found.setdefault(key, []).append((part, scale))
+        if _holes(value):
+            self._holed.add(value.shape)
 
     def multiples(self, value: Array) -> Iterator[tuple[P, float]]:
         """The tensors of which a tensor is a multiple, and which multiple it is, in the order in which they were added.
         None of zeros; of a single number only those that it equals, since any two numbers are multiples."""
-        return self._multiples(value, *_key(value))
+        return self._multiples(value, *(_key(value) if self._may_have(value) else (None, 0.0)))
 
     def multiples_of_all(self, values: Sequence[Array]) -> list[Iterator[tuple[P, float]]]:
-        """:meth:`multiples` of each of several tensors, at the cost of about one for each shape and kind of element."""
-        return [self._multiples(value, *key) for value, key in zip(values, _keys(values), strict=True)]
+        """:meth:`multiples` of each of several tensors, at the cost of about one for each shape and kind of element. Of
+        a wrong program much may be not a number: that is not looked for where nothing like it was added."""
+        some = [k for k, value in enumerate(values) if self._may_have(value)]
+        keys = dict(zip(some, _keys([values[k] for k in some]), strict=True))
+        return [self._multiples(value, *keys.get(k, (None, 0.0))) for k, value in enumerate(values)]
+
+    def _may_have(self, value: Array) -> bool:
+        return value.shape in self._holed or not _holes(value)
 
     def _multiples(self, value: Array, key: object, scale: float) -> Iterator[tuple[P, float]]:
         for part, one in self._found.get(key, ()) if key is not None and scale else ():
@@ -242,6 +252,11 @@ class Parts(Generic[P]):
         for part, one in self._found.get(key, ()) if key is not None else ():
             if scale == one or (one and abs(scale / one - 1) < _SAME):
                 yield part
+
+
+def _holes(value: Array) -> bool:
+    """True if something in a tensor is not a number."""
+    return value.dtype.kind == "f" and bool(np.isnan(value).any())
 
 
 def _key(value: Array) -> tuple[object, float]:

@@ -1,4 +1,4 @@
-"""The effort that looking for repairs may take."""
+"""The effort that looking for a repair may take."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Budget:
 
 
 def budget_of(plan: Plan, seconds: float) -> Budget:
-    """The budget for repairs of a job, with so many CPU seconds more than the bound ``repair_seconds`` says."""
+    """The budget for the programs of a plan, from now on; ``seconds`` more than the bound ``repair_seconds`` says."""
     bounds = plan.store.effort.bounds
     nodes = len(plan.job.specification.nodes) + sum(len(graph.nodes) for graph in plan.job.implementation)
     most = min((bounds.repair_nodes, "repair_nodes"), (bounds.repair_executions * nodes, "repair_executions"))

@@ -6,7 +6,7 @@ own, whose inputs are the values of the first execution.
 
 from __future__ import annotations
 
-from collections import ChainMap, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -65,7 +65,7 @@ class Replay:
             else None
         )
         if together is not None:
-            self.environments = together.environments
+            self.environments = [dict(one) for one in together.environments]
         else:
             self.environments = self._run(graphs, inputs, postbox=postbox)
         self.messages: Messages = messages_of(self.job, postbox, self.environments)
@@ -298,25 +298,30 @@ class Replay:
 
     def wrong_of_all(self, outputs: Sequence[str], changes: Sequence[Changes]) -> list[Mapping[str, int] | None]:
         """:meth:`wrong` of several changes, computed as one where they can be; ``None`` where it raises."""
-        needed = self._needed(tuple(outputs))
-        together = self._computed_together(changes, self.below(place for one in changes for place in one) & needed)
+        below = self.below(place for one in changes for place in one) & self._needed(tuple(outputs))
+        together = self._computed_together(changes, below)
+        ends = [place for output in outputs for place in self.output_places(output)]
         found: list[Mapping[str, int] | None] = []
         for k, one in enumerate(changes):
             try:
                 if together is None:
-                    found.append(self.wrong(outputs, one))
+                    found.append(self.wrong(outputs, one if below else None))
                     continue
-                environments = [ChainMap(new, old) for new, old in zip(together[k], self.environments, strict=True)]
+                environments: list[dict[str, Result]] = [{} for _ in self.environments]
+                for rank, name in ends:
+                    environments[rank][name] = together[k][rank].get(name, self.environments[rank].get(name))
                 found.append(self._differing(outputs, environments))
             except TantamountError:
                 found.append(None)
         return found
 
-    def _computed_together(self, changes: Sequence[Changes], below: set[Place]) -> list[list[Environment]] | None:
+    def _computed_together(
+        self, changes: Sequence[Changes], below: set[Place]
+    ) -> list[list[Mapping[str, Result]]] | None:
         """The values of places below one of several changes, with each of them: each change is a coordinate of one more
         axis of the mesh, which no collective knows. ``None`` where they are not computed as one."""
-        if len(changes) < 2 or self.messages.together or not self.small:  # products of matrices, batched, take longer
-            return None
+        if len(changes) < 2 or not below or self.messages.together or not self.small:
+            return None  # products of matrices, batched, take longer
         mesh, ranks = self.job.mesh, len(self.job.implementation)
         axis = f"changes of {' '.join(mesh.names)}"  # no name of theirs
         many = replace(mesh, axes={axis: len(changes), **mesh.axes})
@@ -346,8 +351,6 @@ class Replay:
             self.effort += sum(
                 1 + len(changes) * prod(value.shape) // _ELEMENTS for value in new.values() if isinstance(value, Tensor)
             )
-        for new, one in zip(found.environments, typed_, strict=True):
-            new.update(one)
         return [found.environments[k * ranks : (k + 1) * ranks] for k in range(len(changes))]
 
     def _typed(self, rank: int, changes: Changes) -> dict[str, Tensor]:
@@ -479,7 +482,7 @@ class Replay:
         return graphs, inputs
 
 
-def _tensors(environments: Sequence[Environment], places: Iterable[Place]) -> Mapping[Place, Tensor]:
+def _tensors(environments: Sequence[Mapping[str, Result]], places: Iterable[Place]) -> Mapping[Place, Tensor]:
     """The values of some places that are tensors."""
     return {place: value for place in places if isinstance(value := environments[place[0]].get(place[1]), Tensor)}
 

@@ -9,7 +9,7 @@ where to look, and which change would do.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TypeVar
 
@@ -26,7 +26,6 @@ from tantamount.diagnosis.parted import Parted
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.start import Start, start_on
 from tantamount.diagnosis.value_matches import Part, ValueMatches
-from tantamount.effort import Effort
 from tantamount.errors import TantamountError
 from tantamount.execution.plans import Plan, Scale
 from tantamount.ir.graph import references
@@ -93,33 +92,54 @@ def find_repairs(
     def second(seed: int) -> Start | None:
         return start_on(plan, names, ((seed, start.scale),))
 
-    tried: set[object] = set()
-    found = _accepted(start, _first_passes(start), effort, budget, tried)
+    looked = _Looked(start, budget, lambda one: bool(_again(second(seeds[-1]), one)))
+    found = looked.through(_first_passes(start), sure=False)
     nearest = None if found else _nearest(start, budget)
+    rest = [name for name in every if name not in names and _checkable(plan, name)]
+    told = _told(start, found, budget)
     if not _enough(start, found):
-        near = _around(start, found, lambda one: _again(second(seeds[-1]), one))
-        found += _accepted(start, _passes(start, near), effort, budget, tried)
-    found = [_widened(start, one) for one in _placed(start, found)]  # at all runs of a line it may repair the most
-    found = sorted(found, key=lambda one: one.cost)
-    if found:
-        found[0] = _widened(start, _hoisted(start, found[0], budget))
-    before = nearest is not None and bool(found) and _says_less(start, found[0], nearest)
+        best = next((one for one in told[:1] if one.near and one.edit.kind is EditKind.VALUE), None)
+        if best is not None and best.number in _first(start) and _proved(start, best, rest, proves):
+            # what is wrong where values stop corresponding, and proved with a hint, needs nothing that says more
+            yield replace(_repair(start, best, rest), proved=True)
+            return
+        told = _told(start, looked.through(_everywhere(start)), budget)
+    before = nearest is not None and bool(told) and _says_less(start, told[0], nearest)
     if nearest is not None and before:
         yield replace(nearest, first=True)
-    rest = [name for name in every if name not in names and _checkable(plan, name)]
-    for candidate in effort.first("repair_outputs", found):
-        repair = Repair(candidate.edit, candidate.c, candidate.repaired, start.matches)
-        right = _all_right(start, candidate.edit, rest, candidate.repaired)
-        if right and proves(repair):
-            yield replace(repair, right=True, proved=True)
+    for candidate in effort.first("repair_outputs", told):
+        if _proved(start, candidate, rest, proves):
+            yield replace(_repair(start, candidate, rest), proved=True)
             break
         repeated = [_again(second(seed), candidate) for seed in seeds[-_CONFIRMATIONS:]]
         if None not in repeated:
-            yield replace(repair, right=right and all(repeated))
+            repair = _repair(start, candidate, rest)
+            yield replace(repair, right=repair.right and all(repeated))
             break
     if nearest is not None and not before:
         yield nearest
     yield Parted(start.matches, start.parting, start.suspects)
+
+
+def _told(start: Start, found: Sequence[_Candidate], budget: Budget) -> list[_Candidate]:
+    """The candidates in the order in which they are told, each where it repairs most and can be made first."""
+    told = [_widened(start, one) for one in _placed(start, found)]  # at all runs of a line it may repair the most
+    told = sorted(told, key=lambda one: one.cost)
+    if told:
+        told[0] = _widened(start, _hoisted(start, told[0], budget))
+    return told
+
+
+def _repair(start: Start, candidate: _Candidate, rest: Sequence[str]) -> Repair:
+    """The candidate as a repair; of the ``rest`` of the outputs is known whether they are right by it."""
+    right = _all_right(start, candidate.edit, rest, candidate.repaired)
+    return Repair(candidate.edit, candidate.c, candidate.repaired, start.matches, right)
+
+
+def _proved(start: Start, candidate: _Candidate, rest: Sequence[str], proves: Callable[[Repair], bool]) -> bool:
+    """True if all is right by a change, and the job is proved with its hint."""
+    repair = _repair(start, candidate, rest)
+    return repair.right and proves(repair)
 
 
 def _nearest(start: Start, budget: Budget) -> Repair | None:
@@ -208,15 +228,9 @@ def _first_passes(start: Start) -> Iterator[Pass]:
     yield at(location.beside), _VALUE
 
 
-def _around(
-    start: Start, found: Sequence[_Candidate], repairs: Callable[[_Candidate], bool | None]
-) -> frozenset[Place] | None:
-    """The places around the best change that repairs everything that is wrong, and something nearby, on another input,
-    too (``repairs`` is asked): the mistake is there, or near, and what says more of it is another change of the same
-    lines. ``None`` where no change does: then it may be anywhere."""
-    best = min((one for one in found if one.near and _all(start, one)), key=lambda one: one.cost, default=None)
-    if best is None or not repairs(best):
-        return None
+def _around(start: Start, best: _Candidate) -> frozenset[Place]:
+    """The places around a change that repairs everything: the mistake is there, or near, and what says more of it is
+    another change of the same lines."""
     replay, reach = start.matches.replay, start.matches.effort.bounds.repair_reach
     around = set(best.edit.places)
     for edges in (replay.operands, replay.readers):
@@ -231,15 +245,6 @@ def _around(
             apart.add(place)
             pending += [one for one in replay.operands.get(place, ()) if start.matches.aligned(one) is None]
     return frozenset(around | apart)
-
-
-def _passes(start: Start, near: frozenset[Place] | None) -> Iterator[Pass]:
-    """The passes of the search further below, and then everywhere; of places that are ``near`` alone, if any are."""
-    for classes, kinds in _everywhere(start):
-        here = [c for c in classes if near is None or not near.isdisjoint(c.places)]
-        if len(here) < len(classes):
-            start.matches.effort.hit("repair_reach")
-        yield here, kinds
 
 
 def _everywhere(start: Start) -> Iterator[Pass]:
@@ -260,40 +265,69 @@ def _everywhere(start: Start) -> Iterator[Pass]:
     yield unmatched, _VALUE
 
 
-def _accepted(
-    start: Start, passes: Iterator[Pass], effort: Effort, budget: Budget, tried: set[object]
-) -> list[_Candidate]:
-    """Changes that repair something; ``tried`` gets all that were tried."""
-    matches = start.matches
-    small = len(matches.replay.order) <= _SMALL
-    found: list[_Candidate] = []
-    for classes, kinds in passes:
-        best = min(found, key=lambda one: one.cost, default=None)
-        landing: list[tuple[int, Edit, Class]] = []  # what makes a missing tensor right there says most
-        others: list[tuple[int, Edit, Class]] = []
-        followed: list[tuple[int, Edit, Class]] = []
+@dataclass
+class _Looked:
+    """The changes that were found to repair something, and all that were ``tried``. ``repairs``: of a change, whether
+    it repairs everything on another input, too."""
+
+    start: Start
+    budget: Budget
+    repairs: Callable[[_Candidate], bool]
+    found: list[_Candidate] = field(default_factory=list[_Candidate])
+    tried: set[object] = field(default_factory=set[object])
+    around: dict[object, frozenset[Place] | None] = field(default_factory=dict[object, "frozenset[Place] | None"])
+
+    def through(self, passes: Iterator[Pass], sure: bool = True) -> list[_Candidate]:
+        """All that is found so far and in these passes, until that is enough or the budget is spent. Once a change
+        repairs everything that is wrong (``sure``: on another input, too), only what is around it is looked at."""
+        start, effort, found = self.start, self.start.matches.effort, self.found
+        small = len(start.matches.replay.order) <= _SMALL
+        for classes, kinds in passes:
+            near = self._near(sure)
+            here = [c for c in classes if near is None or not near.isdisjoint(c.places)]
+            if len(here) < len(classes):
+                effort.hit("repair_reach")
+            changes = [*self._changes(here, kinds)]
+            if small:
+                found += _followed_all(start, changes, self.budget)
+                changes = []
+            lands = [_lands(start.matches, edit) for _, edit, _ in changes]
+            for first in (True, False):  # what makes a missing tensor right there says most
+                some = [one for one, landing in zip(changes, lands, strict=True) if landing is first]
+                found += _promising(start, some, self.budget)
+                if _enough(start, found) or self.budget.spent(effort, start.matches):
+                    return found
+        return found
+
+    def _changes(self, classes: Sequence[Class], kinds: tuple[EditKind, ...]) -> Iterator[tuple[int, Edit, Class]]:
+        """The changes of some kinds that were not tried yet, with the numbers of their classes."""
+        matches, effort = self.start.matches, self.start.matches.effort
+        best = min(self.found, key=lambda one: one.cost, default=None)
         for c in classes:
-            number = start.number[c.first]
+            number = self.start.number[c.first]
             if kinds == _VALUE and best is not None and number >= best.number:
                 break  # something later would not say more
             for edit in edits_of(matches, c, kinds):
                 key = tuple(sorted((place, value.tobytes()) for place, value in edit.changes.items()))
-                if key in tried:
+                if key in self.tried:
                     continue
-                tried.add(key)
-                if small:
-                    followed.append((number, edit, c))
-                else:
-                    (landing if _lands(matches, edit) else others).append((number, edit, c))
+                self.tried.add(key)
+                yield number, edit, c
                 effort.check()
-                if budget.spent(effort, matches):
+                if self.budget.spent(effort, matches):
                     break
-        found += _followed_all(start, followed, budget)
-        for some in (landing, others):
-            found += _promising(start, some, budget)
-            if _enough(start, found) or budget.spent(effort, matches):
-                return found
-    return found
+
+    def _near(self, sure: bool) -> frozenset[Place] | None:
+        """The places around the best change that repairs everything that is wrong, and something nearby; ``None``
+        where none does: then the mistake may be anywhere."""
+        some = (one for one in self.found if one.near and _all(self.start, one))
+        best = min(some, key=lambda one: one.cost, default=None)
+        if best is None:
+            return None
+        key = (id(best), sure)
+        if key not in self.around:
+            self.around[key] = _around(self.start, best) if not sure or self.repairs(best) else None
+        return self.around[key]
 
 
 def _enough(start: Start, found: Sequence[_Candidate]) -> bool:
@@ -311,7 +345,7 @@ def _lands(matches: ValueMatches, edit: Edit) -> bool:
 def _promising(start: Start, some: Sequence[tuple[int, Edit, Class]], budget: Budget) -> list[_Candidate]:
     """The candidates among changes: those that help most nearby are followed to the outputs."""
     effort = start.matches.effort
-    first = {*start.location.frontier, *(start.number[c.first] for c in start.suspects)}
+    first = _first(start)
     # of an output that is a multiple of what it should be, what is near a wrong number may seem right by chance
     numbers = {one for one in start.location.scalings if start.matches.ratios}
     helping: list[tuple[int, int, int]] = []
@@ -359,6 +393,11 @@ def _right_at_once(
         after = start.matches.replay.wrong_of_all([output], [edit.changes for _, edit, _ in few])
         found += [one for one, left in zip(few, after, strict=True) if left is not None and not left[output]]
     return found
+
+
+def _first(start: Start) -> set[int]:
+    """The classes where values stop corresponding."""
+    return {*start.location.frontier, *(start.number[c.first] for c in start.suspects)}
 
 
 def _placed(start: Start, found: Sequence[_Candidate]) -> list[_Candidate]:
@@ -409,14 +448,21 @@ def _few(some: Sequence[T]) -> Iterator[Sequence[T]]:
 
 def _followed_all(start: Start, some: Sequence[tuple[int, Edit, Class]], budget: Budget) -> list[_Candidate]:
     """The changes as candidates by which outputs become right, those that do."""
-    found: list[_Candidate] = []
+    replay, found = start.matches.replay, list[_Candidate]()
+    right = [name for name, count in start.wrong.items() if not count]
     for few in _few(some):
         if budget.spent(start.matches.effort, start.matches):
             break
-        after = start.matches.replay.wrong_of_all(start.failing, [edit.changes for _, edit, _ in few])
-        for (number, edit, c), left in zip(few, after, strict=True):
-            if left is not None and not all(left[name] for name in start.failing):
-                found += _followed(start, edit, c, number)
+        after = replay.wrong_of_all(start.failing, [edit.changes for _, edit, _ in few])
+        mended = [
+            (one, tuple(name for name in start.failing if not left[name]))
+            for one, left in zip(few, after, strict=True)
+            if left is not None and not all(left[name] for name in start.failing)
+        ]
+        others = replay.wrong_of_all(right, [edit.changes for (_, edit, _), _ in mended])
+        for ((number, edit, c), repaired), left in zip(mended, others, strict=True):
+            if left is not None and not any(left.values()):
+                found.append(_Candidate(edit, c, number, repaired, _cost(start, edit, c, number, repaired)))
     return found
 
 

@@ -69,7 +69,6 @@ class ValueMatches:
             for node in graph.nodes
             if node.name in above and (value := replay.wanted(node.name)) is not None
         }
-        self._ancestors: dict[str, set[str]] = {}
         self._aligned: dict[Place, Part | None] = {}
         self._summands: dict[Class, str | None] = {}
         self._sorted: dict[int, Parts[str]] = {}
@@ -575,9 +574,7 @@ class ValueMatches:
 
     def follows(self, name: str, of: str) -> bool:
         """True if a specification tensor is computed from another one."""
-        if name not in self._ancestors:
-            self._ancestors[name] = set(ancestors(self.job.specification, name))
-        return name != of and of in self._ancestors[name]
+        return name != of and self.job.specification.depends(name, of)
 
 
 def _instances(mesh: Mesh, axes: Sequence[str]) -> list[tuple[int, ...]]:

@@ -24,7 +24,7 @@ from tantamount.proof.cover import PIECES
 from tantamount.proof.outputs import output_node
 from tantamount.verdict import OutputReport, Relation, Verdict
 
-__all__ = ["CrossCheck", "cross_check", "proved_claim"]
+__all__ = ["CrossCheck", "cross_check", "proved_claim", "read_relation"]
 
 _SCALES = (Scale(), Scale(3.0), Scale(1.0, positive=True), Scale(0.1))
 
@@ -111,7 +111,7 @@ def proved_claim(job: Job, report: OutputReport) -> Claim:
     expectation = job.outputs[report.name]
     if expectation.infer and report.relation is not None:
         name = report.relation.implementation
-        expectation = _read(job, report.relation.expression, name)
+        expectation = read_relation(job, report.relation.expression, name)
     return Claim(report.name, node, expectation)
 
 
@@ -125,12 +125,12 @@ def _relation_claim(job: Job, proof: Proof, relation: Relation) -> Claim:
         about = Expectation(relation.implementation, text=relation.expression)
         pieces = stacked.sizes, tuple(places)
         return Claim(f"%{relation.tensor}", relation.tensor, about, of_nodes=True, pieces=pieces)
-    read = _read(job, relation.expression, relation.implementation)
+    read = read_relation(job, relation.expression, relation.implementation)
     return Claim(f"%{relation.tensor}", relation.tensor, read, of_nodes=True)
 
 
-def _read(job: Job, text: str, name: str) -> Expectation:
-    """A relation as the report prints it."""
+def read_relation(job: Job, text: str, name: str) -> Expectation:
+    """A relation as the report prints it. Raises :class:`Unsupported` where it does not fit the job's tensors."""
     count = len(job.mesh.sizes)
     if text.startswith("["):
         placements = tuple(_placement(item) for item in text[1:-1].split(", "))

@@ -24,7 +24,7 @@ from tantamount.proof.outputs import output_node
 from tantamount.semantics.interpret import NodeValue
 from tantamount.semantics.reference import STOPS, Array, Flag
 
-__all__ = ["Checked", "Claim", "Discrepancy", "compare", "confirm", "examine", "output_claim"]
+__all__ = ["Checked", "Claim", "Discrepancy", "array_of", "compare", "confirm", "examine", "output_claim"]
 
 RELATIVE = 1e-6  # smaller differences of one element are "too small to tell"
 _OF_TENSOR = 1e-9  # the same against the largest element of the tensor
@@ -116,9 +116,9 @@ def _doubtful(job: Job, claim: Claim, execution: Execution) -> bool:
 
 def _sides(job: Job, claim: Claim, execution: Execution) -> list[Comparison]:
     def held(rank: int, name: str) -> Array:
-        return _array(execution.ranks[rank].get(claim.tensor(job, rank, name)))
+        return array_of(execution.ranks[rank].get(claim.tensor(job, rank, name)))
 
-    whole = _array(execution.specification[claim.node])
+    whole = array_of(execution.specification[claim.node])
     if claim.pieces is not None:
         return _pieces(whole, *claim.pieces, [held(r, claim.relation.name) for r in range(job.mesh.world_size)])
     return comparisons(whole, claim.relation, job.mesh, held)
@@ -175,7 +175,8 @@ def _stopping(graph: Graph, flag: Flag) -> str:
     return f"requires that {required}, which is not so" if required else _STOPPED[flag.what]
 
 
-def _array(value: NodeValue) -> Array:
+def array_of(value: NodeValue) -> Array:
+    """The numbers of a node's value, complex ones as pairs. Raises :class:`Unsupported` where it is no tensor."""
     if value is None or isinstance(value, tuple):
         raise Unsupported("a node with several results or none")
     if value.dtype.kind == "c":

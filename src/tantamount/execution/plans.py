@@ -62,8 +62,9 @@ class _Unpaired(TantamountError):
 class Plan:
     """The inputs and masks that executing a job takes. ``work`` counts element operations of one execution of both
     sides, ``elements`` those of all its tensors; ``paired`` is True if every mask of the implementation is a known part
-    of the specification's, or only one side has any (else nothing is dropped); ``together``: the tensors are so small
-    that ranks of one program are executed as one."""
+    of the specification's, or only one side has any (else nothing is dropped); ``proved``: there is a proof, which says
+    what other draws of the implementation are; ``together``: the tensors are so small that ranks of one program are
+    executed as one."""
 
     job: Job
     store: Store
@@ -77,6 +78,7 @@ class Plan:
     jumps: bool
     elements: int = 0
     together: bool = False
+    proved: bool = True
 
 
 @dataclass(frozen=True)
@@ -186,7 +188,7 @@ def plan_execution(
     sides = (ours, *theirs)
     pool = Pool.of((number for side in sides for number in side.numbers), store.effort)
     jumps = any(side.jumps for side in sides) or any(leaf.kind is not Kind.FLOAT for leaf in leaves)
-    together = work <= LITTLE * sum(len(graph.nodes) for graph in (job.specification, *job.implementation))
+    together = work <= 2 * LITTLE * sum(len(graph.nodes) for graph in (job.specification, *job.implementation))
     return Plan(
         job, store, inputs, specification, implementation, tuple(leaves), work, paired, pool, jumps, elements, together
     )
@@ -337,6 +339,8 @@ def _masks(plan: Plan, evaluator: Evaluator, rank: int | None) -> Masks:
         position = calls[site] = calls.get(site, -1) + 1
         if not isinstance(p, Law) and not plan.paired:
             return np.full(shape, float(p) < 1)
+        if not plan.proved:
+            raise NotExecuted(f"it is not clear which random numbers {site} draws")
         if rank is None:
             known, where = plan.specification.masks.get(f"specification {site}"), ()
         else:

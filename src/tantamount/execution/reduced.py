@@ -1,8 +1,8 @@
 """Counterexamples of jobs that are large: both programs executed at smaller shapes.
 
 What is found there says something about the job itself because the smaller job is the same program (see
-:mod:`tantamount.reduction`), and because of a control: whatever is proved of the job must be proved of the
-smaller one, for every output and for every tensor of the specification, and must hold when both are executed.
+:mod:`tantamount.reduction`), and because of a control: whatever is proved of the job, of every output and of every
+tensor of the specification, must hold when the smaller programs are executed (:mod:`tantamount.execution.control`).
 A reduction that broke something would fail it; then it is thrown away. Where the job can be executed at its own shapes,
 too, what differs at smaller ones must differ there on one input; else nothing is concluded from them.
 """
@@ -10,20 +10,27 @@ too, what differs at smaller ones must differ there on one input; else nothing i
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 
+from tantamount.calculus.calculus import Calculus
 from tantamount.errors import TantamountError, Unsupported
-from tantamount.execution.cross_check import cross_check
+from tantamount.execution.control import control
 from tantamount.execution.differences import examine, output_claim
 from tantamount.execution.plans import LITTLE, NotExecuted, Plan, Scale, TooLarge, draw, execute, plan_execution
-from tantamount.execution.witness import Searched, search
+from tantamount.execution.witness import Searched, search, search_on
+from tantamount.ir.job import Job
 from tantamount.limits import Limits
-from tantamount.proof import Proof, prove
+from tantamount.proof import Options, Proof, prove
+from tantamount.proof.inputs import build_inputs
+from tantamount.proof.run import RanksRun, SpecificationRun
+from tantamount.proof.simplified import draws
 from tantamount.reduction import NotReduced, Reduction, reduce_job
-from tantamount.verdict import OutputReport, Relation, Verdict
+from tantamount.verdict import OutputReport, Verdict
 
-__all__ = ["at_reduced_sizes", "differing", "differs_somewhere", "find_differences", "is_large"]
+__all__ = ["at_reduced_sizes", "differing", "differs_somewhere", "find_differences", "is_large", "planned"]
 
+_AGREEING = 2  # inputs on which both programs agree with nothing dropped before draws are paired
 _MANY = 1 << 20  # elements of all tensors from which on smaller shapes are tried first, if they are
 
 
@@ -83,66 +90,60 @@ def _search_reduced(proof: Proof, outputs: tuple[OutputReport, ...], reason: str
     options = proof.options
     try:
         reduction = reduce_job(proof.job, options.effort)
-        small = prove(reduction.job, options.silent())
-        reports = _checked(small, outputs)
-        _control(small, outputs, proof.relations(), reports, options.limits)
-        proved = {report.name for report in reports if report.verdict is Verdict.PROVED}
-        open_ = tuple(output for output in outputs if output.name not in proved)
-        return at_reduced_sizes(reduction, outputs, search(small, open_, options.limits, agreeing))
+        plan = planned(reduction.job, options)
+        if any(draws(graph) for graph in (plan.job.specification, *plan.job.programs)):
+            paired = _pairs_masks(proof)
+            with suppress(NotExecuted):
+                kept = _searched(proof, plan, reduction, outputs, _AGREEING if paired else agreeing)
+                if kept.counterexample is not None or not paired:
+                    return replace(kept, notes=(*kept.notes, "both sides were executed with nothing dropped"))
+            plan = _planned_with_draws(reduction.job, options)
+        return _searched(proof, plan, reduction, outputs, agreeing)
     except (NotReduced, TantamountError) as problem:
         text = f"no counterexample was looked for: {reason}; at smaller shapes neither: {problem}"
         return Searched(outputs, notes=(text,))
 
 
-def _checked(proof: Proof, outputs: tuple[OutputReport, ...]) -> tuple[OutputReport, ...]:
-    """The outputs of the smaller job, checked; with products multiplied out only where that is proved of the job, since
-    an execution says more of what differs, and sooner."""
-    found = proof.check(expand=False)
-    wanted = {output.name for output in outputs if output.verdict is Verdict.PROVED}
-    names = [one.name for one in found if one.name in wanted and one.verdict is not Verdict.PROVED]
-    again = {one.name: one for one in proof.check(expand=True, only=names)} if names else {}
-    return tuple(again.get(one.name, one) for one in found)
+def _pairs_masks(proof: Proof) -> bool:
+    """True if a proof says which masks of both programs are the same, or only one of them has any: else nothing is
+    dropped when they are executed, with a proof or without."""
+    ours, theirs = proof.specification, proof.implementation
+    return (proof.job.assume.dropout and not theirs.fresh_masks) or not (theirs.drops and ours.dropouts)
 
 
-def _control(
-    proof: Proof,
-    outputs: tuple[OutputReport, ...],
-    relations: Mapping[str, Relation],
-    reports: tuple[OutputReport, ...],
-    limits: Limits,
-) -> None:
-    """Raises :class:`NotReduced` if something that is proved of the job is not so, or does not hold, when smaller."""
-    verdicts = {report.name: report.verdict for report in reports}
-    for output in outputs:
-        if output.verdict is Verdict.PROVED and verdicts.get(output.name) is not Verdict.PROVED:
-            raise NotReduced(f"the output {output.name} is proved at the job's shapes only")
-    small = proof.relations()
-    lost = [name for name in relations if name not in small]
-    if lost:
-        raise NotReduced(f"the tensor {lost[0]} has a counterpart at the job's shapes only")
-    if Verdict.PROVED not in verdicts.values():
-        return
-    checked = cross_check(proof, reports, (), limits, executions=1)
-    if checked.disagreements:
-        raise NotReduced(f"what is proved does not hold there: {checked.disagreements[0]}")
+def _searched(
+    proof: Proof, plan: Plan, reduction: Reduction, outputs: tuple[OutputReport, ...], agreeing: int
+) -> Searched:
+    """The result of a search on a smaller job that passes its control."""
+    control(plan, outputs, proof.relations())
+    return at_reduced_sizes(reduction, outputs, search_on(plan, outputs, agreeing))
+
+
+def planned(job: Job, options: Options) -> Plan:
+    """The plan to execute a job of which nothing is computed in the calculus. No mask of it is known to be a part of
+    another one: nothing is dropped, which is a draw that is possible whatever belongs together. Executing a job with
+    other draws raises :class:`NotExecuted`."""
+    store = Calculus(options.effort)
+    runs = SpecificationRun(), RanksRun(job.mesh)
+    plan = plan_execution(store, job, build_inputs(store, job), *runs, options.limits)
+    return replace(plan, paired=False, proved=False)
+
+
+def _planned_with_draws(job: Job, options: Options) -> Plan:
+    """The plan to execute a job, of which a proof says which draws of both programs are the same."""
+    known = prove(job, options.silent())
+    return plan_execution(known.store, job, known.inputs, known.specification, known.implementation, options.limits)
 
 
 def at_reduced_sizes(reduction: Reduction, outputs: tuple[OutputReport, ...], searched: Searched) -> Searched:
-    """The result of a search at reduced sizes, of the outputs that are not proved there, as one about ``outputs``, the
-    reports on the job itself."""
+    """The result of a search at reduced sizes as one about ``outputs``, the reports on the job itself."""
     counterexample = searched.counterexample
     if counterexample is not None:
         counterexample = replace(counterexample, sizes=reduction.sizes)
     text = "executed at reduced sizes"
     where = f"too large to execute at its own shapes; executed at reduced sizes: {shown(reduction.sizes)}"
     by_name = {output.name: replace(output, notes=(*output.notes, text)) for output in searched.outputs}
-    same = "at reduced sizes this output is proved: where the two differ, if they do, the reduction hides it"
-    merged = tuple(
-        output
-        if output.verdict is Verdict.PROVED
-        else by_name.get(output.name) or replace(output, notes=(*output.notes, same))
-        for output in outputs
-    )
+    merged = tuple(one if one.verdict is Verdict.PROVED else by_name[one.name] for one in outputs)
     notes = searched.notes if counterexample is not None else (*searched.notes, where)
     return Searched(merged, counterexample, notes, searched.plan)
 

@@ -193,6 +193,21 @@ class Graph:
                 pending.extend(references(self.by_name[current]))
         return {node.name: None for node in self.nodes if node.name in found}
 
+    def depends(self, name: str, on: str) -> bool:
+        """True if a node is computed from another one, or is that one; False for unknown names."""
+        bit, above = self._above
+        return bool(above.get(name, 0) & bit.get(on, 0))
+
+    @cached_property
+    def _above(self) -> tuple[dict[str, int], dict[str, int]]:
+        """A bit for every node, and the bits of all that it is computed from, its own included."""
+        bit = {node.name: 1 << k for k, node in enumerate(self.nodes)}
+        above = dict(bit)
+        for node in self.nodes:
+            for name in references(node):
+                above[node.name] |= above.get(name, 0)
+        return bit, above
+
 
 def references(node: Node) -> tuple[str, ...]:
     """The names of the nodes whose values ``node`` reads, in order, with repetitions."""

@@ -30,6 +30,7 @@ Progress = Callable[[str, int, int], None]
 _STEPS = 50  # of the calculus that a tensor takes on average as long as forms do not grow
 _GROWN = 4_000  # steps beyond these from which on forms grow
 _MORE = 6  # times as many are allowed with cuts, and in a short program without
+_DOUBTED = 10  # steps that a tensor takes on average from which on it is asked whether the programs differ
 _LONG = 300  # nodes of a specification that is long
 
 
@@ -37,7 +38,7 @@ def _unheard(_: object) -> None:
     """Tells nobody."""
 
 
-def _unknown() -> bool:
+def _unknown(_: bool) -> bool:
     """False: nothing is known."""
     return False
 
@@ -51,8 +52,8 @@ class Options:
     tensors seem to agree, without which nothing is cut; ``limits`` (default: those of the environment) bound what is
     executed for that, ``effort`` bounds every search; ``progress(phase, done, total)`` is told of every node, ``lap``
     the name of every phase that ends, ``so_far``, of a proof in pieces, how to make the report on those that are done
-    (where time or memory are limited). ``refuted`` is asked where forms grow with cuts, too: if all is known to be
-    wrong, there is no proof."""
+    (where time or memory are limited). ``refuted`` is asked where forms seem to grow: if all is known to be wrong,
+    there is no proof. It is told whether it is early, so that finding out should take little."""
 
     fold: bool | None = None
     cut: bool | None = None
@@ -62,7 +63,7 @@ class Options:
     progress: Progress | None = None
     lap: Callable[[str], None] = _unheard
     so_far: Callable[[Callable[[], Any]], None] = _unheard
-    refuted: Callable[[], bool] = _unknown
+    refuted: Callable[[bool], bool] = _unknown
 
     def silent(self) -> Options:
         """The same, for a proof that is part of another one: nobody is told how far it is."""
@@ -71,7 +72,8 @@ class Options:
 
 @dataclass
 class Proof:
-    """The inputs of both programs and every value of theirs, over one store; what was checked so far."""
+    """The inputs of both programs and every value of theirs, over one store; what was checked so far. ``steps``: those
+    that computing the values took."""
 
     job: Job
     options: Options
@@ -81,6 +83,7 @@ class Proof:
     implementation: RanksRun
     shared: Shared
     cuts: Cuts | None = None
+    steps: int = 0
     _relations: dict[str, Relation] | None = None
 
     @property
@@ -135,17 +138,22 @@ def prove(job: Job, options: Options | None = None, before: Proof | None = None)
     long = len(job.specification.nodes) >= _LONG
     try:
         with how.effort.watching(_GROWN if long else _MORE * _GROWN):
-            return _prove(job, replace(how, cut=False, progress=_allowing(how)), how, before)
+            return _prove(job, replace(how, cut=False, progress=_allowing(how, _GROWN, _DOUBTED, True)), how, before)
     except Grown:
         how.lap("specification")
+    if how.refuted(True):
+        raise Grown
+    cut = replace(how, cut=True, progress=_allowing(how, _MORE * _GROWN, _STEPS, False))
+    if long:
+        return _prove(job, cut, how)
     try:
         with how.effort.watching(_MORE * _GROWN):
-            return _prove(job, replace(how, cut=True, progress=_allowing(how)), how)
+            return _prove(job, cut, how)
     except Grown:  # with cuts, too: what both programs compute alike is shared in one without
         how.lap("specification")
-        if how.refuted():
+        if how.refuted(False):
             raise
-        return _prove(job, replace(how, cut=long), how)
+        return _prove(job, replace(how, cut=False), how)
 
 
 def nothing_of(job: Job, options: Options, relations: Mapping[str, Relation]) -> Proof:
@@ -153,14 +161,23 @@ def nothing_of(job: Job, options: Options, relations: Mapping[str, Relation]) ->
     store = Calculus(options.effort)
     inputs = build_inputs(store, job)
     ranks = RanksRun(job.mesh, classes=rank_classes(job.implementation, job.mesh))
-    return Proof(job, options, store, inputs, SpecificationRun(), ranks, Shared(store), None, dict(relations))
+    return Proof(job, options, store, inputs, SpecificationRun(), ranks, Shared(store), _relations=dict(relations))
 
 
-def _allowing(how: Options) -> Progress:
-    """The progress, which allows as many steps for every node as it takes on average where forms do not grow."""
+def _allowing(how: Options, most: int, each: int, early: bool) -> Progress:
+    """The progress, which allows as many steps for every node as it takes on average where forms do not grow. Where
+    they seem to, from ``most`` steps and ``each`` for every node on, it asks once whether the programs differ; then it
+    raises :class:`Grown`."""
+    begun, nodes, asked = how.effort.steps, 0, False
 
     def note(phase: str, done: int, total: int) -> None:
+        nonlocal nodes, asked
         how.effort.allow(_STEPS)
+        nodes += 1
+        if not asked and how.effort.steps - begun > most + each * nodes:
+            asked = True
+            if how.effort.aside(lambda: how.refuted(early)):
+                raise Grown
         if how.progress is not None:
             how.progress(phase, done, total)
 
@@ -169,6 +186,7 @@ def _allowing(how: Options) -> Progress:
 
 def _prove(job: Job, how: Options, asked: Options | None = None, before: Proof | None = None) -> Proof:
     """Both programs in the calculus, cut or not. ``asked``: the options that the proof is known by."""
+    begun = how.effort.steps
     store = Calculus(how.effort) if before is None else before.store
     classes = rank_classes(job.implementation, job.mesh, how.fold is not False)
     inputs = build_inputs(store, job)
@@ -193,4 +211,5 @@ def _prove(job: Job, how: Options, asked: Options | None = None, before: Proof |
     how.lap("implementation")
     specification.finish(names)
     how.lap("specification")
-    return Proof(job, asked or how, store, inputs, specification, implementation, shared, cuts)
+    steps = how.effort.steps - begun
+    return Proof(job, asked or how, store, inputs, specification, implementation, shared, cuts, steps)

@@ -7,7 +7,7 @@ they are counted (``arange``) and then moved, shifted and scaled by numbers that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -76,6 +76,11 @@ class Positions(TypesOnly):
         return _moved(x, shape)
 
     def reshape(self, x: Any, shape: Shape) -> Any:
+        """Dimensions go on being cut and merged as they are: 256 * 2048 as 64 * 4 * 32 * 64 is 256 = 64 * 4 and
+        2048 = 32 * 64, not any sizes whose products are equal."""
+        if isinstance(x, _Whole) and x.shape is not None:
+            for before, after in _groups(x.shape, shape):
+                self.facts.add("==", plus(polynomial(before), polynomial(after), -1))
         return _moved(x, shape)
 
     def permute(self, x: Any, order: tuple[int, ...]) -> Any:
@@ -110,6 +115,20 @@ class Positions(TypesOnly):
                 for stop in _stops(index):
                     if int(stop) <= int(size):
                         self.facts.add(">=", plus(polynomial(size), polynomial(stop), -1))
+
+
+def _groups(before: Shape, after: Shape) -> Iterator[tuple[int, int]]:
+    """The products of the shortest runs of dimensions, one after the other, that are equal in both shapes."""
+    ours, theirs = list(before), list(after)
+    while ours and theirs:
+        a, b = ours.pop(0), theirs.pop(0)
+        while int(a) != int(b) and (ours if int(a) < int(b) else theirs):
+            if int(a) < int(b):
+                a = a * ours.pop(0)
+            else:
+                b = b * theirs.pop(0)
+        if int(a) == int(b):
+            yield a, b
 
 
 def _moved(x: Any, shape: Shape | None = None) -> _Whole | None:

@@ -11,12 +11,11 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from tantamount.execution.reduced import differing
+from tantamount.execution.reduced import differing, planned
 from tantamount.ir.job import Job
 from tantamount.ops.classes import rank_classes
 from tantamount.proof import Options
 from tantamount.reduction import long_axes, shortened
-from tantamount.refinement.one_piece import planned
 from tantamount.refinement.result import Refinement
 from tantamount.verdict import Counterexample, Mismatch, OutputReport, Verdict
 

@@ -180,8 +180,12 @@ def _refine(state: State, options: Options, doubtful: bool, known: Proof | None)
     if left and not many and _refuted_by_one_piece(state, left[0], options):
         return
     state.forget_pieces()
+
+    def refuted(early: bool) -> bool:
+        return not many and _known_as_wrong(state, None, options, early)
+
     try:
-        how = replace(options, refuted=lambda: not many and _known_as_wrong(state, None, options))
+        how = replace(options, refuted=refuted)
         proof = state.proof = prove(job, how) if known is None else replace(known, options=options)
     except Grown:
         _explained_by_values(state, left[0].found if left else None, options)
@@ -203,12 +207,16 @@ def _refine(state: State, options: Options, doubtful: bool, known: Proof | None)
         state.assumptions = proof.assumptions()
 
 
-def _known_as_wrong(state: State, left: Open | None, options: Options) -> bool:
+def _known_as_wrong(state: State, left: Open | None, options: Options, early: bool = False) -> bool:
     """True if executing the job refutes all outputs but those that are proved in the pieces before the one that is
-    ``left``. The state knows the result."""
+    ``left``. The state knows the result. ``early``: only if that takes little."""
     if not state.was_executed:
-        from tantamount.refinement.one_piece import executed
+        from tantamount.refinement.one_piece import executed, takes_little
 
+        if early:
+            state.clock.lap("implementation")
+            if not takes_little(state.job, options):
+                return False
         state.was_executed = True
         state.at = "looking for a counterexample"
         before = {} if left is None else {output.name: output for output in left.found.outputs}
@@ -306,7 +314,7 @@ def _compared(state: State, proof: Proof) -> tuple[OutputReport, ...]:
     as computing them did nothing is known, and values are looked at first."""
     effort = state.effort
     try:
-        with effort.watching(max(effort.bounds.refuted_effort * effort.steps, effort.bounds.refuted_steps)):
+        with effort.watching(max(effort.bounds.refuted_effort * proof.steps, effort.bounds.refuted_steps)):
             return _checked(state, proof, expand=False)
     except Grown:
         return tuple(map(state.unknown, state.job.outputs))
@@ -460,10 +468,10 @@ def _multiplied_out(state: State, proof: Proof, names: Sequence[str], *, refuted
     if not refuted:
         return list(_checked(state, proof, expand=True, only=names))
     effort = state.effort
-    many = effort.bounds.refuted_effort * effort.steps > effort.bounds.refuted_steps
+    many = effort.bounds.refuted_effort * proof.steps > effort.bounds.refuted_steps
     found: list[OutputReport] = []
     try:
-        with effort.watching(max(effort.bounds.refuted_effort * effort.steps, effort.bounds.refuted_steps)):
+        with effort.watching(max(effort.bounds.refuted_effort * proof.steps, effort.bounds.refuted_steps)):
             for name in names:
                 found += proof.check(expand=True, only=[name], infer=False)
     except Grown:

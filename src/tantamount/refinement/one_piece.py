@@ -11,24 +11,21 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 
-from tantamount.calculus.calculus import Calculus
 from tantamount.errors import TantamountError
-from tantamount.execution.plans import NotExecuted, Plan, TooLarge, plan_execution
-from tantamount.execution.reduced import at_reduced_sizes, differing, is_large
+from tantamount.execution.plans import NotExecuted, Plan, TooLarge
+from tantamount.execution.reduced import at_reduced_sizes, differing, is_large, planned
 from tantamount.execution.witness import SCALES, Searched, search_on
 from tantamount.ir.graph import Graph, Output
 from tantamount.ir.job import Job
 from tantamount.ir.relation import Expectation
 from tantamount.proof import Options, prove
-from tantamount.proof.inputs import build_inputs
 from tantamount.proof.lemmas import Open, prove_in_pieces, would_be_proved
 from tantamount.proof.outputs import show
-from tantamount.proof.run import RanksRun, SpecificationRun
 from tantamount.proof.simplified import draws
 from tantamount.reduction import reduce_job
 from tantamount.verdict import Mismatch, OutputReport, Verdict
 
-__all__ = ["Executed", "executed", "is_wrong", "of_one_piece", "planned"]
+__all__ = ["Executed", "executed", "is_wrong", "of_one_piece", "takes_little"]
 
 _AGREEING = 2  # inputs on which both programs agree before they are left to a proof
 
@@ -55,6 +52,14 @@ def executed(job: Job, left: Open | None, outputs: tuple[OutputReport, ...], opt
     return options.effort.trying(way)
 
 
+def takes_little(job: Job, options: Options) -> bool:
+    """True if executing a job takes about as long as finding out which operators to apply."""
+    try:
+        return not is_large(planned(job, options))
+    except TantamountError:
+        return False
+
+
 def _settled(outputs: tuple[OutputReport, ...]) -> bool:
     return all(one.verdict in (Verdict.PROVED, Verdict.REFUTED) for one in outputs)
 
@@ -77,12 +82,6 @@ def _executed(job: Job, left: Open | None, outputs: tuple[OutputReport, ...], op
     small = None if left is None else _same_piece(reduction.job, left, options)
     searched = search_on(planned(reduction.job, options), outputs, _AGREEING, together=True)
     return Executed(at_reduced_sizes(reduction, outputs, searched), small)
-
-
-def planned(job: Job, options: Options) -> Plan:
-    """The plan to execute a job, of which nothing is computed in the calculus."""
-    store = Calculus(options.effort)
-    return plan_execution(store, job, build_inputs(store, job), SpecificationRun(), RanksRun(job.mesh), options.limits)
 
 
 def _same_piece(job: Job, left: Open, options: Options) -> Open:

@@ -8,7 +8,7 @@ executed this way (:class:`Unsupported`): :func:`tantamount.semantics.interpret.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -160,7 +160,7 @@ def _at(indices: Sequence[Array | None], at: tuple[int, ...]) -> list[Array | No
 class Together:
     """The values of all nodes on every rank, and what the interpretation noted, of which rank is not known."""
 
-    environments: list[Environment]
+    environments: list[Mapping[str, Result]]
     flags: tuple[Flag, ...]
     left_range: frozenset[str]
 
@@ -217,11 +217,10 @@ def run_stacked(
         )  # fmt: skip
     except Unsupported:
         return None
-    environments: list[Environment] = [{} for _ in graphs]
+    environments: list[Mapping[str, Result]] = [{} for _ in graphs]
     for one, environment in zip(classes, found, strict=True):
         for k, rank in enumerate(one.ranks):
-            at = (*inside.coordinates(k), ...)  # an array also of a single number
-            environments[rank] = {name: _of_rank(result, at) for name, result in environment.items()}
+            environments[rank] = _OfRank(environment, (*inside.coordinates(k), ...))  # an array also of a single number
     flags = tuple(flag for one in each for flag in one.flags)
     return Together(environments, flags, frozenset[str]().union(*(one.left_range for one in each)))
 
@@ -250,6 +249,26 @@ def _replacing(
         return Tensor(result.shape, result.dtype, value)
 
     return each
+
+
+class _OfRank(Mapping[str, Result]):
+    """The values of one rank among those of all: each is cut out when it is asked for first, and is the same object
+    ever after."""
+
+    def __init__(self, environment: Environment, at: tuple[Any, ...]) -> None:
+        self._all, self._at = environment, at
+        self._known: dict[str, Result] = {}
+
+    def __getitem__(self, name: str) -> Result:
+        if name not in self._known:
+            self._known[name] = _of_rank(self._all[name], self._at)
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
 
 
 def _of_rank(result: Result, at: tuple[Any, ...]) -> Result:

@@ -57,6 +57,22 @@ def test_tensors_that_are_added_together_are_found_as_if_one_by_one() -> None:
             assert dict(together.multiples(row)) == pytest.approx(dict(alone.multiples(row)))
 
 
+def test_what_is_not_a_number_is_found_among_such_alone() -> None:
+    whole = np.random.default_rng(7).standard_normal((3, 4))
+    holed = whole.copy()
+    holed[1, 2] = np.nan
+    parts = Parts[str]()
+    parts.add("whole", whole)
+    assert list(parts.multiples(holed)) == []
+    assert [[*found] for found in parts.multiples_of_all([holed, whole])] == [[], [("whole", pytest.approx(1))]]
+    parts.add("holed", holed)
+    assert dict(parts.multiples(2 * holed)) == pytest.approx({"holed": 2})
+    assert [dict(found) for found in parts.multiples_of_all([holed, whole])] == [
+        pytest.approx({"holed": 1}),
+        pytest.approx({"whole": 1}),
+    ]
+
+
 def test_zeros_are_equal_and_no_multiples_and_what_is_not_finite_is_not_found() -> None:
     parts = Parts[str]()
     for name, value in {"zeros": np.zeros(4), "none": np.full(4, np.nan), "number": np.array([3.0])}.items():

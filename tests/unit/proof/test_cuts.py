@@ -10,6 +10,7 @@ from support.equal_layers import layered
 from support.jobs import job_files
 from tantamount import read_job
 from tantamount.correspond.alignment import align
+from tantamount.effort import Effort, Grown
 from tantamount.proof import Options, Proof, prove
 from tantamount.proof.cuts import SOURCE
 from tantamount.proof.outputs import check_outputs
@@ -187,6 +188,32 @@ def test_programs_are_cut_where_forms_grow(
     assert [output.verdict for output in proof.check(expand=False)] == [Verdict.PROVED]
     assert prove(job, Options()).cuts is None  # nobody says where
     assert prove(job, Options(align=align, cut=False)).cuts is None
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_where_forms_seem_to_grow_it_is_asked_once_whether_programs_differ(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: bool
+) -> None:
+    """Early, and at a node; what that takes is no growth. If they do not, the proof goes on as it is."""
+    for name, value in {"_LONG": 1, "_GROWN": 40, "_STEPS": 4_000, "_DOUBTED": 0}.items():
+        monkeypatch.setattr(f"tantamount.proof.proof.{name}", value)
+    asked: list[bool] = []
+    effort = Effort()
+
+    def refuted(early: bool) -> bool:
+        asked.append(early)
+        for _ in range(200_000):
+            effort.check()
+        return wrong
+
+    options = Options(align=align, refuted=refuted, effort=effort)
+    job = layered(tmp_path, 2)
+    if wrong:
+        with pytest.raises(Grown):
+            prove(job, options)
+    else:
+        assert prove(job, options).cuts is None
+    assert asked == [True] * (1 + wrong)
 
 
 @pytest.mark.parametrize(("diagonal", "kept"), [(0, True), (-1, False)])

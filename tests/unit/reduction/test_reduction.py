@@ -6,6 +6,7 @@ caught at reduced sizes as well."""
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from math import isclose, prod
 from pathlib import Path
 
@@ -20,18 +21,20 @@ from support.puzzle import one
 from tantamount import read_job
 from tantamount.answers import refine
 from tantamount.execution import reduced
+from tantamount.execution.control import control
 from tantamount.ir.graph import Constant
 from tantamount.ir.job import Job
 from tantamount.ir.types import DType, TensorType
 from tantamount.limits import Limits
 from tantamount.ops.algebra import Tensor
+from tantamount.proof import Options, prove
 from tantamount.reduction import NotReduced, Reduction, reduce_job
 from tantamount.reduction.gather import gather
 from tantamount.reduction.solve import solve
 from tantamount.report.json_report import as_job
 from tantamount.report.text import text
 from tantamount.sizes.traced import Size, SizeFacts, polynomial
-from tantamount.verdict import Verdict
+from tantamount.verdict import Relation, Verdict
 
 LARGE = Sizes(tokens=2048, heads=32, head=128, ffn=11008, vocabulary=131072)
 EVERYTHING = '[inputs]\ndefault = "Replicate()"\n[outputs]\ndefault = "Replicate()"\n'
@@ -189,6 +192,22 @@ def test_a_slice_of_a_relation_ends_where_its_tensor_does(tmp_path: Path) -> Non
     assert len({found.facts.representative(v) for v, n in enumerate(found.facts.values) if n == 1536}) == 1
 
 
+def test_a_reshape_goes_on_cutting_and_merging_dimensions(tmp_path: Path) -> None:
+    """Not any sizes will do whose products are equal: 256 = 64 * 4, and 2048 = 32 * 64."""
+    graph = """
+        x: float32[256, 2048]
+        cut = view(x, [64, 4, 32, 64])
+        turned = aten.permute.default(cut, [3, 1, 2, 0])
+        y = add(cut, turned)
+        -> y
+    """
+    found = reduce_job(job(tmp_path, graph, graph)).job
+    shape = {node.name: node.type.shape for node in found.specification.nodes if node.type is not None}
+    a, b, c, d = shape["cut"]
+    assert shape["x"] == (a * b, c * d)
+    assert a < 64
+
+
 def test_what_may_be_any_number_stays(tmp_path: Path) -> None:
     graph = "x: float32[64, 4096]\ny = mul(x, 0.125)\n-> y"  # 1 / 8, or 1 / sqrt(64)
     found = reduce_job(job(tmp_path, graph, graph))
@@ -282,6 +301,61 @@ def test_large_jobs_are_executed_at_smaller_shapes_first(tmp_path: Path, monkeyp
     assert report.verdict is Verdict.REFUTED
     assert report.counterexample is not None
     assert {*report.counterexample.sizes} == {20, 30}
+
+
+def test_large_jobs_with_dropouts_are_executed_with_nothing_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What differs whatever is dropped takes no proof at smaller shapes; what differs only where something is, does."""
+    monkeypatch.setattr(reduced, "_MANY", 10)
+    monkeypatch.setattr(reduced, "LITTLE", 10)
+    monkeypatch.setattr(reduced, "prove", lambda *_: pytest.fail("nothing has to be proved"))
+    program = "x: float32[20, 30]\nd, keep = native_dropout(x, 0.5, True)\ny = {}\n-> y"
+    same = EVERYTHING + '[assume]\ndropout = "same mask"\n'
+
+    def pair(wrong: str) -> Job:
+        return read_job(job_files(tmp_path, program.format("add(d, x)"), [program.format(wrong)], same, {}, {}))
+
+    report = refine(pair("mul(d, x)"))
+    assert report.verdict is Verdict.REFUTED
+    assert report.counterexample is not None
+    assert {*report.counterexample.sizes} == {20, 30}
+    assert "both sides were executed with nothing dropped" in report.notes
+    monkeypatch.undo()
+    monkeypatch.setattr(reduced, "_MANY", 10)
+    monkeypatch.setattr(reduced, "LITTLE", 10)
+    report = refine(pair("mul(x, 3)"))
+    assert report.verdict is Verdict.REFUTED
+    assert "both sides were executed with nothing dropped" not in report.notes
+
+
+def test_a_smaller_job_is_controlled_by_what_is_proved_of_the_job(tmp_path: Path) -> None:
+    """Relations that name no size are compared; of others every element must be there."""
+    spec = "x: float32[8, 6]\na = mul(x, 3)\nb = relu(a)\nc = aten.slice.Tensor(a, 1, 0, 2)\n-> b\n-> c"
+    rank = "x: float32[8, 3]\na = mul(x, 3)\nb = relu(a)\n-> b"
+    tables = '[inputs]\nx = "Shard(1)"\n[outputs]\nb = "Shard(1)"\nc = "rank(0, \\"a\\")[:, 0:2]"\n'
+    rank = rank + "\n-> a"
+    small = read_job(job_files(tmp_path, spec, [rank, rank], tables, {"tp": 2}, {}))
+    proof = prove(small)
+    outputs, relations = proof.check(), proof.relations()
+    assert {one.verdict for one in outputs} == {Verdict.PROVED}
+    plan = reduced.planned(small, Options())
+    control(plan, outputs, relations)
+    pieces = Relation("a", "pieces at [k, 3tp+j]", "a")
+    control(plan, (), {"a": pieces, "c": Relation("c", 'rank(0, "a")[:, 0:5]', "a")})
+    for wrong in (
+        replace(pieces, implementation="b"),
+        Relation("a", "Shard(0)", "a"),
+        Relation("a", "Shard(1)", "b"),
+        Relation("b", 'rank(0, "a")[:, 0:2]', "a"),
+    ):
+        with pytest.raises(NotReduced, match="has a counterpart at the job's shapes only"):
+            control(plan, (), {wrong.tensor: wrong})
+    (tmp_path / "wrong").mkdir()
+    other = rank.replace("relu(a)", "mul(a, 2)")
+    wrong_job = read_job(job_files(tmp_path / "wrong", spec, [other, other], tables, {"tp": 2}, {}))
+    with pytest.raises(NotReduced, match="the output b is proved at the job's shapes only"):
+        control(reduced.planned(wrong_job, Options()), outputs, {})
 
 
 def test_what_differs_at_smaller_shapes_alone_is_not_refuted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
