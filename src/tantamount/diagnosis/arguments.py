@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Union
 
-from tantamount.ir.graph import Argument, Node, Ref
+import numpy as np
 
-__all__ = ["Slot", "argument_at", "renamed", "with_argument"]
+from tantamount.ir.graph import Argument, Node, Ref
+from tantamount.semantics.reference import Array
+
+__all__ = ["Slot", "argument_at", "number_of", "renamed", "uniform", "with_argument"]
 
 Slot = Union[int, str]  # which argument: a position, or a keyword
 
@@ -40,3 +43,19 @@ def renamed(node: Node, names: Mapping[int, str]) -> Node:
 
     args = tuple(map(one, node.args))
     return replace(node, args=args, kwargs={key: one(value) for key, value in node.kwargs.items()})
+
+
+def number_of(node: Node, slot: Slot, known: Callable[[str], int | float | None]) -> int | float | None:
+    """The number that a node has as an argument; ``known`` gives that of a tensor of one number."""
+    value = argument_at(node, slot)
+    if isinstance(value, Ref):
+        return known(value.name)
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def uniform(value: Array | None) -> int | float | None:
+    """The finite number that all elements of an array are, if there is one."""
+    if value is None or not value.size or value.dtype.kind == "b":
+        return None
+    first = value.reshape(-1)[0]
+    return first.item() if np.isfinite(first) and (value == first).all() else None

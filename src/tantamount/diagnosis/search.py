@@ -22,11 +22,11 @@ from tantamount.diagnosis.edits import Edit, EditKind, replacements
 from tantamount.diagnosis.kinds import GOOD, again, edits_of, moves, weight
 from tantamount.diagnosis.locate import reads
 from tantamount.diagnosis.nearby import Gain, gains
+from tantamount.diagnosis.outcomes import all_right, is_gone, repaired_by
 from tantamount.diagnosis.parted import Parted
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.start import Start, start_on
 from tantamount.diagnosis.value_matches import Part, ValueMatches
-from tantamount.errors import TantamountError
 from tantamount.execution.plans import Plan, Scale
 from tantamount.ir.graph import references
 from tantamount.semantics.reference import Array
@@ -44,7 +44,6 @@ _SCALES = (
 )  # one seed after the other: what an epsilon does, small numbers show
 _FIRST = 6  # suspects at which simple changes are tried before others further up
 _RIGHT = 4  # outputs that seem right and are looked at before more wrong ones
-_GONE = 1e-2  # of a difference, on another input than the one on which a change makes outputs right
 _CONFIRMATIONS = 1  # more inputs that a change must repair
 
 
@@ -132,7 +131,7 @@ def _told(start: Start, found: Sequence[_Candidate], budget: Budget) -> list[_Ca
 
 def _repair(start: Start, candidate: _Candidate, rest: Sequence[str]) -> Repair:
     """The candidate as a repair; of the ``rest`` of the outputs is known whether they are right by it."""
-    right = _all_right(start, candidate.edit, rest, candidate.repaired)
+    right = all_right(start, candidate.edit, rest, candidate.repaired)
     return Repair(candidate.edit, candidate.c, candidate.repaired, start.matches, right)
 
 
@@ -468,7 +467,7 @@ def _followed_all(start: Start, some: Sequence[tuple[int, Edit, Class]], budget:
 
 def _followed(start: Start, edit: Edit, c: Class, number: int) -> list[_Candidate]:
     """The change as a candidate, if outputs become right by it."""
-    repaired = _repaired(start, edit)
+    repaired = repaired_by(start, edit)
     return [_Candidate(edit, c, number, repaired, _cost(start, edit, c, number, repaired))] if repaired else []
 
 
@@ -578,49 +577,17 @@ def _of_the_operand(start: Start, best: _Candidate, position: int) -> _Candidate
     return next((one for one in found if set(one.repaired) >= set(best.repaired)), None)
 
 
-def _repaired(start: Start, edit: Edit) -> tuple[str, ...]:
-    """The outputs that become right, if none becomes wrong."""
-    replay = start.matches.replay
-    try:
-        after = replay.wrong(start.failing, edit.changes)
-        repaired = tuple(name for name in start.failing if not after[name])
-        right = [name for name, count in start.wrong.items() if not count]
-        return () if not repaired or any(replay.wrong(right, edit.changes).values()) else repaired
-    except TantamountError:
-        return ()
-
-
-def _all_right(start: Start, edit: Edit, rest: Sequence[str], repaired: Sequence[str]) -> bool:
-    """True if nothing is wrong once a change is made: of what failed and of the ``rest`` of the outputs."""
-    if set(start.failing) - set(repaired):
-        return False
-    try:
-        return not rest or not any(start.matches.replay.wrong(rest, edit.changes).values())
-    except TantamountError:
-        return False
-
-
 def _again(second: Start | None, candidate: _Candidate) -> bool | None:
     """``None`` if the same change does not repair the same outputs on a ``second`` input; else True if nothing is wrong
     there any more."""
     if second is None:
         return True  # the two sides agree there
     edit = again(second.matches, candidate.edit, candidate.c)
-    repaired = () if edit is None else _repaired(second, edit)
+    repaired = () if edit is None else repaired_by(second, edit)
     rest = {name for name, count in second.wrong.items() if not count}
     if edit is not None and set(candidate.repaired) - set(repaired) - rest:
-        repaired = tuple(name for name in second.failing if name in repaired or _is_gone(second, edit, name))
+        repaired = tuple(name for name in second.failing if name in repaired or is_gone(second, edit, name))
     return None if set(candidate.repaired) - set(repaired) - rest else not set(second.failing) - set(repaired)
-
-
-def _is_gone(start: Start, edit: Edit, name: str) -> bool:
-    """True if what is wrong with an output is gone once a change is made, but for what may be rounding: beside a
-    difference that is small itself, that of an epsilon, rounding may be seen in a deep program."""
-    replay = start.matches.replay
-    try:
-        return replay.apart([name], edit.changes) <= _GONE * replay.apart([name])
-    except TantamountError:
-        return False
 
 
 def _cost(start: Start, edit: Edit, c: Class, number: int, repaired: tuple[str, ...]) -> tuple[int, ...]:

@@ -12,11 +12,11 @@ from math import prod
 import numpy as np
 
 from tantamount.correspond.values import Box, Parts, cut, summable, windows
-from tantamount.diagnosis.arguments import Slot, argument_at, renamed
+from tantamount.diagnosis.arguments import Slot, number_of, renamed, uniform
 from tantamount.diagnosis.classes import Class, Origin, classes_of, origins, specification_origins, target_of
 from tantamount.diagnosis.replay import Place, Replay
 from tantamount.errors import TantamountError
-from tantamount.ir.graph import Graph, Node, Ref, references
+from tantamount.ir.graph import Graph, Node, references
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import Partial
 from tantamount.ops.algebra import Tensor
@@ -397,7 +397,7 @@ class ValueMatches:
     def literals(self, target: str, slot: Slot) -> list[int | float]:
         """The numbers that the specification has there among the arguments of an operator."""
         nodes = [node for node in self.job.specification.nodes if node.target == target]
-        numbers = dict.fromkeys(_number(node, slot, self._whole_number) for node in nodes)
+        numbers = dict.fromkeys(number_of(node, slot, self._whole_number) for node in nodes)
         return [*self.effort.first("repair_numbers", [x for x in numbers if x is not None])]
 
     def other_number(self, place: Place) -> bool:
@@ -414,7 +414,7 @@ class ValueMatches:
     def with_number(self, target: str, slot: Slot, number: float) -> list[str]:
         """The specification's calls of an operator that have a number there."""
         nodes = [node for node in self.job.specification.nodes if node.target == target]
-        return [node.name for node in nodes if _number(node, slot, self._whole_number) == number]
+        return [node.name for node in nodes if number_of(node, slot, self._whole_number) == number]
 
     # -- what is known of operators
     def facts(self, place: Place) -> Facts:
@@ -504,10 +504,10 @@ class ValueMatches:
 
     def known_number(self, place: Place) -> int | float | None:
         """The finite number that all elements of a value are, where no input is needed to know it."""
-        return _uniform(self.replay.held(place)) if place in self._inputless else None
+        return uniform(self.replay.held(place)) if place in self._inputless else None
 
     def _whole_number(self, name: str) -> int | float | None:
-        return None if self._whole_origins[name] else _uniform(self.replay.wanted(name))
+        return None if self._whole_origins[name] else uniform(self.replay.wanted(name))
 
     @cached_property
     def _whole_origins(self) -> Mapping[str, Origin]:
@@ -547,7 +547,7 @@ class ValueMatches:
 
     def number_at(self, place: Place, slot: Slot) -> int | float | None:
         """The number that a node has there."""
-        return _number(self.node(place), slot, lambda name: self.known_number((place[0], name)))
+        return number_of(self.node(place), slot, lambda name: self.known_number((place[0], name)))
 
     def part(self, part: Part, shape: tuple[int, ...]) -> Array | None:
         """The values of a part."""
@@ -581,21 +581,6 @@ def _instances(mesh: Mesh, axes: Sequence[str]) -> list[tuple[int, ...]]:
     """The ranks of every group that spans some axes."""
     group = replace(mesh, groups={"": tuple(axes)})
     return list(dict.fromkeys(group.members("", rank) for rank in range(mesh.world_size)))
-
-
-def _number(node: Node, slot: Slot, known: Callable[[str], int | float | None]) -> int | float | None:
-    """The number that a node has as an argument; ``known`` gives that of a tensor of one number."""
-    value = argument_at(node, slot)
-    if isinstance(value, Ref):
-        return known(value.name)
-    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
-
-
-def _uniform(value: Array | None) -> int | float | None:
-    if value is None or not value.size or value.dtype.kind == "b":
-        return None
-    first = value.reshape(-1)[0]
-    return first.item() if np.isfinite(first) and (value == first).all() else None
 
 
 def _named(graph: Graph, node: Node) -> Node:
