@@ -66,14 +66,19 @@ def _sketched(
     """The candidates that a smaller job suggests; ``None`` if there is none that can be executed. Node names are the
     same there, and so are dimensions; of ranks that run one program two along each axis say what placements there
     are."""
-    try:
-        smaller = sketch(job, axes, effort)
-        store = Calculus(effort)
-        inputs = build_inputs(store, smaller)
-        folded = rank_classes(smaller.implementation, smaller.mesh, len(classes) < job.mesh.world_size)
-    except (NotReduced, TantamountError):
-        return None
-    return _candidates(store, smaller, inputs, folded, classes, limits) if len(folded) == len(classes) else None
+    for ordered in (False,) if axes else (True, False):
+        try:
+            smaller = sketch(job, axes, effort, ordered=ordered)
+            store = Calculus(effort)
+            inputs = build_inputs(store, smaller)
+            folded = rank_classes(smaller.implementation, smaller.mesh, len(classes) < job.mesh.world_size)
+        except (NotReduced, TantamountError):
+            continue
+        if len(folded) == len(classes):
+            found = _candidates(store, smaller, inputs, folded, classes, limits)
+            if found is not None:
+                return found
+    return None
 
 
 def _candidates(
