@@ -339,10 +339,40 @@ class Cuts:
         return value if isinstance(value, Tensor) and value.dtype.kind is Kind.FLOAT else None
 
     def _cut(self, name: str, whole: Tensor) -> Form:
-        """The leaf that stands for a specification tensor from now on."""
+        """The leaf that stands for a specification tensor from now on, or the view of one that it is.
+
+        Classes of ranks come to their parts of a tensor in other views of it, and two leaves would be two unknowns. So
+        where a tensor has the elements of one before it, in another order or shape, the leaf is that one's."""
+        if name in self.definitions or _is_view(self.store, whole.value):
+            return whole.value
+        before = self._rearranged(name) if len(self.classes) > 1 else None
+        if before is None:
+            return self._leaf(name, whole)
+        operand, value = before
+        found = self.specification.again(name, {operand: replace(value, value=self._cut(operand, value))})
+        if not isinstance(found, Tensor):
+            return self._leaf(name, whole)
+        self.definitions[name] = whole.value
+        view = with_undefined(found.value, whole.value.undefined)
+        self.specification.values[name] = replace(whole, value=view)
+        return view
+
+    def _rearranged(self, name: str) -> tuple[str, Tensor] | None:
+        """The tensor, and its value, whose elements are those of a specification tensor, in another order or shape."""
+        graph = self.job.specification
+        node = graph.by_name[name]
+        operands = references(node)
+        if node.op != "call" or len(operands) != 1 or node.target == "getitem":
+            return None
+        value, type_ = self.specification.values.get(operands[0]), graph.by_name[operands[0]].type
+        if not isinstance(value, Tensor) or value.dtype.kind is not Kind.FLOAT or type_ is None or node.type is None:
+            return None
+        moved = operator_of(graph, node).category == "movement" and prod(type_.shape) == prod(node.type.shape)
+        return (operands[0], value) if moved else None
+
+    def _leaf(self, name: str, whole: Tensor) -> Form:
+        """A fresh leaf in the place of a specification tensor."""
         form: Form = whole.value
-        if name in self.definitions or _is_view(self.store, form):
-            return form
         self.definitions[name] = form
         found = mask_over_positive(self.store, form)
         mask, below = (None, form) if found is None else found
