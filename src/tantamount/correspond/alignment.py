@@ -29,7 +29,7 @@ from tantamount.ops.classes import RankClass, rank_classes
 from tantamount.proof.cuts import Aligned, Candidates, Window
 from tantamount.proof.inputs import Inputs, build_inputs
 from tantamount.proof.run import RanksRun, SpecificationRun
-from tantamount.reduction import NotReduced, long_axes, sketch
+from tantamount.reduction import LONG, NotReduced, folded, long_axes, sketch
 from tantamount.semantics.reference import Array
 
 __all__ = ["align"]
@@ -56,29 +56,25 @@ def align(store: Store, job: Job, inputs: Inputs, classes: Sequence[RankClass], 
     except NotExecuted as problem:
         if isinstance(problem, TooLarge):
             store.effort.hit("alignment_work")
-        found = _sketched(job, classes, (), limits, store.effort)
+        for ordered in (True, False):
+            found = found or _sketched(job, classes, (), limits, store.effort, ordered)
     return found or _candidates(store, job, inputs, classes, classes, limits, plan) or {}
 
 
 def _sketched(
-    job: Job, classes: Sequence[RankClass], axes: Sequence[str], limits: Limits, effort: Effort
+    job: Job, classes: Sequence[RankClass], axes: Sequence[str], limits: Limits, effort: Effort, ordered: bool = False
 ) -> Candidates | None:
     """The candidates that a smaller job suggests; ``None`` if there is none that can be executed. Node names are the
-    same there, and so are dimensions; of ranks that run one program two along each axis say what placements there
-    are."""
-    for ordered in (False,) if axes else (True, False):
-        try:
-            smaller = sketch(job, axes, effort, ordered=ordered)
-            store = Calculus(effort)
-            inputs = build_inputs(store, smaller)
-            folded = rank_classes(smaller.implementation, smaller.mesh, len(classes) < job.mesh.world_size)
-        except (NotReduced, TantamountError):
-            continue
-        if len(folded) == len(classes):
-            found = _candidates(store, smaller, inputs, folded, classes, limits)
-            if found is not None:
-                return found
-    return None
+    same there (of what is seen as a view of pieces, that of the result), and so are dimensions; of ranks that run one
+    program two along each axis say what placements there are. ``ordered`` as :func:`sketch` has it."""
+    try:
+        smaller = sketch(folded(job, LONG) if axes else job, axes, effort, ordered=ordered)
+        store = Calculus(effort)
+        inputs = build_inputs(store, smaller)
+        like = rank_classes(smaller.implementation, smaller.mesh, len(classes) < job.mesh.world_size)
+    except (NotReduced, TantamountError):
+        return None
+    return _candidates(store, smaller, inputs, like, classes, limits) if len(like) == len(classes) else None
 
 
 def _candidates(
