@@ -68,7 +68,8 @@ def test_a_number_of_heads_keeps_nothing_else_large(tmp_path: Path) -> None:
     """What is longer stays longer in a sketch where that can be executed; else there is one without."""
     text = (
         "x: float32[8192, 4096]\nw: float32[4096, 4096]\nh = mm(x, w)\nv = view(h, [8192, 64, 1, 64])\n"
-        "e = expand(v, [8192, 64, 32, 64])\nm = view(e, [8192, 131072])\nu = transpose(h, 0, 1)\ns = mm(h, u)\nt = tanh(s)\n-> m, t"
+        "e = expand(v, [8192, 64, 32, 64])\nm = view(e, [8192, 131072])\nu = transpose(h, 0, 1)\n"
+        "s = mm(h, u)\nt = tanh(s)\n-> m, t"
     )
     everything = '[inputs]\ndefault = "Replicate()"\n[outputs]\nm = "Replicate()"\nt = "Replicate()"\n'
     job = read_job(job_files(tmp_path, text, [text], everything, {}, {}))
