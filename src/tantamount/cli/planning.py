@@ -181,6 +181,11 @@ def show(path: Path) -> int:
     default="gather",
     help="gather (keys and values), ulysses (heads against positions) or ring (keys and values go round).",
 )
+@click.option(
+    "--cp-layout",
+    default="contiguous",
+    help="contiguous, or zigzag: a rank of cp has a chunk of the sequence from the front and one from the back.",
+)
 @click.option("--ep", type=POSITIVE, default=1, help="Ranks that have experts, to which tokens are sent.")
 @click.option(
     "--capacity",
@@ -224,6 +229,7 @@ def new(
     sp: bool,
     cp: int,
     context: str,
+    cp_layout: str,
     ep: int,
     capacity: int,
     aux_loss: float,
@@ -250,8 +256,8 @@ def new(
     degrees = {
         "dp": dp, "tp": tp, "pp": pp, "microbatches": microbatches, "seq": seq, "schedule": schedule,
         "batch": batch or dp * ep * microbatches, "chunks": chunks, "optimizer": optimizer, "zero": zero, "sp": sp,
-        "cp": cp, "context": context, "ep": ep, "capacity": capacity, "tied": tied, "recompute": recompute,
-        "sized": sized, "aux_loss": aux_loss, "aux_over": aux_over,
+        "cp": cp, "context": context, "cp_layout": cp_layout, "ep": ep, "capacity": capacity, "tied": tied,
+        "recompute": recompute, "sized": sized, "aux_loss": aux_loss, "aux_over": aux_over,
     }  # fmt: skip
     written = new_plan(model, {name: size for name, size in own.items() if size is not None}, degrees, out)
     terminal.out(f"{written}\n")

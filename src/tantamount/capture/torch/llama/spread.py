@@ -28,6 +28,7 @@ _CUT |= {"qb": 0, "kvb": 0, "sgate": 0, "sup": 0, "sdown": 1}
 _EXPERTS = ("egate", "eup", "edown")  # cut along their first dimension, over tp, or over ep if tokens are sent
 _LOCAL = ("norm1", "norm2", "norm", "qa", "qanorm", "kva", "kvnorm", "router")  # meet a part of the sequence each
 CONTEXTS = ("gather", "ulysses", "ring")
+LAYOUTS = ("contiguous", "zigzag")
 FROZEN = ("bias",)  # without a gradient: what balances the experts changes it by other means
 
 
@@ -37,7 +38,8 @@ class Degrees:
 
     ``zero``: 1, optimizer states are cut over dp; 2, gradients as well, in every microbatch; 3, parameters as well.
     ``sp``: sequence parallelism over the ranks of tp. ``cp`` ranks have parts of the sequence, attention is of the kind
-    ``context`` (gather, ulysses, ring). ``ep`` ranks have parts of the experts, to which tokens are sent,
+    ``context`` (gather, ulysses, ring); ``cp_layout`` is contiguous, or zigzag: each has a chunk from the front and one
+    from the back. ``ep`` ranks have parts of the experts, to which tokens are sent,
     ``capacity`` of a rank's part of a row at most (0: all of them). ``tied``: the head's matrix is the embedding's
     table. ``recompute``: layers keep their input only, and do their forward pass again in the backward pass. ``sized``:
     programs are for any number of rows, so that the last microbatch may have fewer than the others. ``aux_loss`` is
@@ -58,6 +60,7 @@ class Degrees:
     sp: bool = False
     cp: int = 1
     context: str = "gather"
+    cp_layout: str = "contiguous"
     ep: int = 1
     dispatch: bool = False
     capacity: int = 0
@@ -87,6 +90,11 @@ class Degrees:
     def over(self) -> tuple[str, ...]:
         """The axes whose ranks have different tokens."""
         return tuple(axis for axis in ("dp", "ep", "cp") if axis in self.mesh)
+
+    @property
+    def zigzag(self) -> bool:
+        """True if a rank of cp has two chunks of the sequence."""
+        return self.cp > 1 and self.cp_layout == "zigzag"
 
     @property
     def parts(self) -> int:
@@ -236,6 +244,12 @@ def check(shape: Shape | ExpertShape, degrees: Degrees) -> None:
         (degrees.batch % rows, f"batch {degrees.batch}", f"a multiple of {rows}, of dp times ep with --sized"),
         (shape.layers < degrees.pp * degrees.chunks, f"{shape.layers} layers", "one for every stage"),
         (degrees.seq % degrees.parts, f"sequence {degrees.seq}", f"a multiple of its parts, {degrees.parts}"),
+        (degrees.cp_layout not in LAYOUTS, f"layout {degrees.cp_layout}", f"one of {', '.join(LAYOUTS)}"),
+        (degrees.zigzag and degrees.seq % (2 * cp), f"sequence {degrees.seq}", f"a multiple of its chunks, {2 * cp}"),
+        (
+            degrees.zigzag and degrees.dispatch, "tokens that are sent to experts from two chunks of the sequence",
+            "--cp-layout contiguous, for the groups of tokens that have room together are of one",
+        ),
         (
             degrees.context == "ulysses" and kv_heads // tp % cp, f"{kv_heads // tp} heads for keys on a rank of tp",
             f"a multiple of cp, {cp}",
