@@ -45,7 +45,8 @@ def part_checker(
     To compare two large forms that differ can take very long, and it is the small form that shows why. So what is not
     proved there is not tried at full size before the small form was executed. ``differing`` gives the whole answer if
     an execution at a job's own sizes shows a difference: of a part that is small that is asked first. ``align`` says
-    where both programs seem to agree, so that a part whose ranks run different programs is proved from there on."""
+    where both programs seem to agree, so that a part whose ranks run different programs, or have blocks in another
+    order, is proved from there on."""
     spent = effort if effort is not None else Effort()
 
     def check(part: Part) -> PartReport:
@@ -75,7 +76,8 @@ def _checked(
     part: Part, refine: Refine, effort: Effort, differing: Differing | None, align: Align | None
 ) -> PartReport:
     job = part.job
-    several = align is not None and len(rank_classes(job.implementation, job.mesh)) > 1
+    ordered = bool(part.taken_as or part.given_as)
+    several = align is not None and (ordered or len(rank_classes(job.implementation, job.mesh)) > 1)
     proof: Proof | None = None
     if differing is not None and _is_small(job, effort):
         proof = prove(job, Options(cut=False, effort=effort))

@@ -48,7 +48,7 @@ from tantamount.proof.inputs import Inputs
 from tantamount.proof.placements import distribute, local, part, stack
 from tantamount.proof.run import SpecificationRun
 
-__all__ = ["Align", "Aligned", "Candidates", "Cuts", "Window", "sign_of"]
+__all__ = ["Align", "Aligned", "Candidates", "Cuts", "Ordered", "Window", "sign_of"]
 
 _SIMPLE = ("movement", "reduction")  # operators by which a tensor is a view, or a sum, of another one
 SOURCE = "cut"  # the kind of leaf that a cut makes
@@ -71,14 +71,29 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
+class Ordered:
+    """A tensor whose equal blocks along dimension ``dim`` are put in another order: ``blocks[k]`` comes k-th."""
+
+    dim: int
+    blocks: tuple[int, ...]
+
+    def of(self, store: Store, whole: Form) -> Form:
+        """The tensor with its blocks in this order."""
+        size = whole.shape[self.dim] // len(self.blocks)
+        cut = (forms.slice_form(store, whole, self.dim, k * size, (k + 1) * size, 1) for k in self.blocks)
+        return forms.concat(store, list(cut), self.dim)
+
+
+@dataclass(frozen=True, slots=True)
 class Aligned:
     """The part of the specification that a tensor of a class of ranks seems to be: the one (of the block ``window``)
-    that ``placements`` give each rank of a specification tensor. ``names``: that tensor, or one for each rank of the
-    class, in their order."""
+    that ``placements`` give each rank of a specification tensor, or of what that is with its blocks ``ordered``.
+    ``names``: that tensor, or one for each rank of the class, in their order."""
 
     names: tuple[str, ...]
     placements: tuple[Placement, ...]
     window: Window | None = None
+    ordered: Ordered | None = None
 
     def box(self, shape: Shape, mesh: Mesh, rank: int) -> tuple[tuple[int, int], ...] | None:
         """The part of a tensor of that shape on one rank; ``None`` if it does not divide."""
@@ -244,6 +259,8 @@ class Cuts:
     def _held(self, wholes: Sequence[Form], candidate: Aligned, ranks: RankClass) -> Form | None:
         """The parts of a tensor (or of one for each rank) that the ranks of a class hold, stacked; ``None`` where their
         sizes differ."""
+        if candidate.ordered is not None:
+            wholes = [candidate.ordered.of(self.store, whole) for whole in wholes]
         mesh, whole, window = self.job.mesh, wholes[0], candidate.window
         if len(ranks.ranks) == 1 or len(wholes) > 1:
             each = wholes if len(wholes) > 1 else [whole]
