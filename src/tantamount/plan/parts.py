@@ -176,8 +176,10 @@ class Part:
         others = (("last microbatch", self.smaller), ("rows apart", self.divided), *more, *self.claims.items())
         for what, job in others:
             if job is not None:
-                name = f"{self.name}, {what}"
-                yield replace(self, name=name, job=job, smaller=None, divided=None, steps=(), claims={})
+                named = replace(
+                    self, name=f"{self.name}, {what}", job=job, smaller=None, divided=None, steps=(), claims={}
+                )
+                yield replace(named, taken_as={}, given_as={}) if job is self.divided else named  # one order, both ways
 
     def input(self, tensor: str) -> Held:
         """The layout that the ranks hold an input in."""

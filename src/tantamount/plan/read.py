@@ -17,6 +17,7 @@ from tantamount.capture.readers import READERS
 from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
+from tantamount.ir.relation import Shard
 from tantamount.limits import Limits, limits_from_environment
 from tantamount.plan.actions import Schedule
 from tantamount.plan.families import Family, Rows
@@ -216,6 +217,13 @@ class _Reader:
                 others = frozenset(inputs) - frozenset(data)
                 family = replace(family, carried=tuple(carried.values())).of_others(others)
                 job = family.at(family.rows.alike, family.rows.each)
+            for tensor, order, relation in (
+                *((one, order, job.inputs[one]) for one, order in taken.items()),
+                *((one, order, job.outputs[one]) for one, order in given.items()),
+            ):
+                rows = dict(zip(mesh.names, relation.placements or (), strict=False)).get(meshes.axis)
+                if isinstance(rows, Shard) and rows.dim == order.dim:  # moves must know of no rows
+                    raise place.at(tensor).wrong(str(order), "an order of blocks of another dimension than the rows")
             return Part(
                 name, runs, _of_others(job, data), before=self._streams(fields, "before", inputs, outputs),
                 after=self._streams(fields, "after", outputs, inputs), parameters=parameters, frozen=frozen, data=data,
@@ -306,7 +314,7 @@ class _Reader:
             if meshes.last is not None and virtual in mesh.axes:
                 raise place.wrong("programs for one number of rows", "size symbols: microbatches differ", code="rows")
             return job_of(document, graphs, place.text), None
-        family = self._family(place, document, graphs, mesh, meshes)
+        family = replace(self._family(place, document, graphs, mesh, meshes), apart=whole)
         return family.at(family.rows.alike, family.rows.each), family
 
     def _family(
