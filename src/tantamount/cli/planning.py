@@ -174,6 +174,7 @@ def show(path: Path) -> int:
     default=0,
     help="Cut over dp: 1 optimizer states, 2 gradients, 3 parameters.",
 )
+@click.option("--zero-first", is_flag=True, help="ZeRO cuts the first dimension, what tp has cut of it once more.")
 @click.option("--sp", is_flag=True, help="Sequence parallelism over the ranks of tp.")
 @click.option("--cp", type=POSITIVE, default=1, help="Context-parallel ranks, with a part of the sequence.")
 @click.option(
@@ -226,6 +227,7 @@ def new(
     seq: int,
     optimizer: str,
     zero: int,
+    zero_first: bool,
     sp: bool,
     cp: int,
     context: str,
@@ -256,6 +258,7 @@ def new(
     degrees = {
         "dp": dp, "tp": tp, "pp": pp, "microbatches": microbatches, "seq": seq, "schedule": schedule,
         "batch": batch or dp * ep * microbatches, "chunks": chunks, "optimizer": optimizer, "zero": zero, "sp": sp,
+        "zero_first": zero_first,
         "cp": cp, "context": context, "cp_layout": cp_layout, "ep": ep, "capacity": capacity, "tied": tied,
         "recompute": recompute, "sized": sized, "aux_loss": aux_loss, "aux_over": aux_over,
     }  # fmt: skip

@@ -2,7 +2,9 @@
 
 Load-balanced context parallelism gives each of two ranks the first and the last quarter of the sequence, and the two in
 the middle: ``{ cp = "Shard(1, [0, 3, 1, 2])" }``. The dimension is cut into as many equal blocks as the list has
-numbers; they are put in that order, and the result is cut over the axis as ``Shard(1)`` says.
+numbers; they are put in that order, and the result is cut over the axis as ``Shard(1)`` says. Parts of parts are such
+an order, too: ``{ dp = "Shard(0, [0, 2, 1, 3])", tp = "Shard(0)" }``, where ``dp`` comes before ``tp`` in the mesh,
+says that each of two ranks of tp has half of the dimension, and each of two of dp half of that.
 
 Let P be that permutation of a tensor's blocks. The ranks have parts of P x, so the part is proved as a job about P x:
 its specification is y -> P' T(P^-1 y), where T is the part's own and P' permutes its outputs. P is a bijection: what is
@@ -13,7 +15,7 @@ name one order, for their jobs are about one tensor then.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tantamount.capture.fields import Place, shown
@@ -31,6 +33,16 @@ class Order:
 
     dim: int
     blocks: tuple[int, ...]
+
+    @property
+    def grid(self) -> tuple[int, int] | None:
+        """The sizes of a grid of blocks that are numbered along its columns, if ranks have them along its rows: as when
+        another axis has cut the dimension first. ``None`` if that is not the order."""
+        for rows in range(2, len(self.blocks) // 2 + 1):
+            columns, rest = divmod(len(self.blocks), rows)
+            if not rest and self.blocks == tuple(j * rows + i for i in range(rows) for j in range(columns)):
+                return rows, columns
+        return None
 
     @property
     def back(self) -> tuple[int, ...]:
@@ -84,7 +96,7 @@ def in_order(graph: Graph, inputs: Mapping[str, Order], outputs: Mapping[str, Or
         nodes.append(_renamed(node, renamed))
         if node.op == "input" and node.name in inputs:
             order = inputs[node.name]
-            more = _moved(node, order, order.back, place.at(node.name), taken)
+            more = _moved(node, order, True, place.at(node.name), taken)
             nodes.extend(more)
             renamed[node.name] = more[-1].name
     results: list[Output] = []
@@ -93,7 +105,7 @@ def in_order(graph: Graph, inputs: Mapping[str, Order], outputs: Mapping[str, Or
         if output.name in outputs:
             order = outputs[output.name]
             given = graph.by_name[output.node]
-            more = _moved(replace(given, name=source), order, order.blocks, place.at(output.name), taken)
+            more = _moved(replace(given, name=source), order, False, place.at(output.name), taken)
             nodes.extend(more)
             source = more[-1].name
         results.append(replace(output, node=source))
@@ -112,23 +124,37 @@ def _renamed(node: Node, names: Mapping[str, str]) -> Node:
     return replace(node, args=tuple(map(argument, node.args)), kwargs=kwargs)
 
 
-def _moved(node: Node, order: Order, blocks: Sequence[int], place: Place, taken: set[str]) -> list[Node]:
-    """The nodes that put the blocks of a tensor in another order; the last one is the result."""
-    type_, count, dim = node.type, len(blocks), order.dim
+def _moved(node: Node, order: Order, back: bool, place: Place, taken: set[str]) -> list[Node]:
+    """The nodes that put the blocks of a tensor in an order, or ``back``; the last one is the result."""
+    type_, count, dim = node.type, len(order.blocks), order.dim
     if type_ is None or dim >= len(type_.shape) or not isinstance(type_.shape[dim], int):
         raise place.wrong(f"{order}, of {type_}", "a dimension whose size is a number")
     if type_.shape[dim] % count or not type_.shape[dim]:
         raise place.wrong(f"{order}, of {type_}", f"a dimension of {count} equal blocks")
-    size = type_.shape[dim] // count
-    piece = TensorType((*type_.shape[:dim], size, *type_.shape[dim + 1 :]), type_.dtype)
+    size, before, after = type_.shape[dim] // count, type_.shape[:dim], type_.shape[dim + 1 :]
 
-    def call(name: str, target: str, args: tuple[Argument, ...], made: TensorType | None) -> Node:
+    def call(name: str, target: str, args: tuple[Argument, ...], shape: tuple[int, ...] | None) -> Node:
         while name in taken:
             name += "_"
         taken.add(name)
+        made = None if shape is None else TensorType(shape, type_.dtype)
         return Node(name, "call", target, args, {}, made, node.source)
 
+    if order.grid is not None:  # one map of indices, however many blocks there are
+        rows, columns = order.grid
+        seen = (rows, columns) if back else (columns, rows)
+        shape = (*before, *seen, size, *after)
+        swapped = [*range(dim), dim + 1, dim, *range(dim + 2, len(shape))]
+        first = call(f"{node.name}.blocks", "aten.reshape.default", (Ref(node.name), shape), shape)
+        moved = tuple(shape[k] for k in swapped)
+        second = call(f"{node.name}.moved", "aten.permute.default", (Ref(first.name), tuple(swapped)), moved)
+        return [
+            first,
+            second,
+            call(f"{node.name}.ordered", "aten.reshape.default", (Ref(second.name), type_.shape), type_.shape),
+        ]
     split = call(f"{node.name}.blocks", "aten.split.Tensor", (Ref(node.name), size, dim), None)
+    piece = (*before, size, *after)
     pieces = [call(f"{node.name}.block{k}", "getitem", (Ref(split.name), k), piece) for k in range(count)]
-    joined = tuple(Ref(pieces[k].name) for k in blocks)
-    return [split, *pieces, call(f"{node.name}.ordered", "aten.cat.default", (joined, dim), type_)]
+    joined = tuple(Ref(pieces[k].name) for k in (order.back if back else order.blocks))
+    return [split, *pieces, call(f"{node.name}.ordered", "aten.cat.default", (joined, dim), type_.shape)]

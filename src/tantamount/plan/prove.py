@@ -79,7 +79,8 @@ def _checked(
     part: Part, refine: Refine, effort: Effort, differing: Differing | None, align: Align | None
 ) -> PartReport:
     job = part.job
-    if align is not None and (part.taken_as or part.given_as):
+    orders = (*part.taken_as.values(), *part.given_as.values())
+    if align is not None and any(order.grid is None for order in orders):
         return _in_order(part, refine, effort, differing, align)
     several = align is not None and len(rank_classes(job.implementation, job.mesh)) > 1
     proof: Proof | None = None

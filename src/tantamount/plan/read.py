@@ -211,8 +211,8 @@ class _Reader:
             if carried and family is None:
                 needed = "size symbols: what is carried from one microbatch to the next is that of one"
                 raise fields.at("carried").wrong("programs for one number of rows", needed, code="rows")
-            _without_order((*parameters, *frozen, *carried, *symbols, "default"), taken, fields.at("inputs"))
-            _without_order((*parameters.values(), *carried.values(), "default"), given, fields.at("outputs"))
+            _without_order((*carried, *symbols), taken, fields.at("inputs"))
+            _without_order(tuple(carried.values()), given, fields.at("outputs"))
             if family is not None:
                 others = frozenset(inputs) - frozenset(data)
                 family = replace(family, carried=tuple(carried.values())).of_others(others)
@@ -230,8 +230,6 @@ class _Reader:
                 results=results, layout=layout, symbols=symbols, carried=carried, names=templates,
                 taken_as=taken, given_as=given, **_classes(family),
             )  # fmt: skip
-        _without_order(tuple(taken), taken, fields.at("inputs"))
-        _without_order(tuple(given), given, fields.at("outputs"))
         members = self._members(fields, inputs) if runs is Runs.TIED else {}
         family = None if family is None else family.of_others(frozenset(inputs))
         sums, updates = {} if members else mapping("sums", inputs), mapping("updates", outputs)
@@ -240,6 +238,7 @@ class _Reader:
         return Part(
             name, runs, _of_others(job, ()), of=of, takes=takes, sums=sums, gives=gives, updates=updates,
             state=_names(fields, "state"), members=members, layout=layout, family=family,
+            taken_as=taken, given_as=given,
         )  # fmt: skip
 
     def _members(self, fields: Fields, inputs: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -397,6 +396,8 @@ class _Reader:
         for tensor, value in outer.table(fields.values.get(key, {})).items():
             place = outer.at(tensor)
             order = read_order(cast("dict[str, object]", value), sizes, place) if isinstance(value, dict) else None
+            if order is not None and tensor == "default":
+                raise place.wrong(str(order), "an order of blocks for a tensor that is named")
             if order is not None:
                 found[tensor] = order
         return found
@@ -534,10 +535,10 @@ def _of_others(job: Job, data: Sequence[str]) -> Job:
 
 
 def _without_order(names: Sequence[str], orders: Mapping[str, Order], place: Place) -> None:
-    """Blocks in an order are those of streams, data and results: nothing that is kept or added up knows of any."""
+    """What is carried from one microbatch to the next, and numbers, have no blocks in an order."""
     for name in names:
         if name in orders:
-            needed = "an order of blocks for streams, data and results of passes alone"
+            needed = "no order of blocks for what is carried, nor for numbers"
             raise place.at(name).wrong(str(orders[name]), needed, code="relation")
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import torch
@@ -36,7 +37,8 @@ FROZEN = ("bias",)  # without a gradient: what balances the experts changes it b
 class Degrees:
     """The degrees by which a model is spread, and its data: ``batch`` rows of ``seq`` tokens in one iteration.
 
-    ``zero``: 1, optimizer states are cut over dp; 2, gradients as well, in every microbatch; 3, parameters as well.
+    ``zero``: 1, optimizer states are cut over dp; 2, gradients as well, in every microbatch; 3, parameters as well;
+    ``zero_first``: along their first dimension, what tp has cut once more.
     ``sp``: sequence parallelism over the ranks of tp. ``cp`` ranks have parts of the sequence, attention is of the kind
     ``context`` (gather, ulysses, ring); ``cp_layout`` is contiguous, or zigzag: each has a chunk from the front and one
     from the back. ``ep`` ranks have parts of the experts, to which tokens are sent,
@@ -57,6 +59,7 @@ class Degrees:
     optimizer: str = "adamw"
     clip: float = 1.0
     zero: int = 0
+    zero_first: bool = False
     sp: bool = False
     cp: int = 1
     context: str = "gather"
@@ -121,7 +124,16 @@ class Weight:
 
     def _placed(self, shard: bool) -> dict[str, str]:
         own = {axis: f"Shard({dim})" for axis, dim in self.cut.items()}
-        return {**own, **({"dp": f"Shard({self.shard})"} if shard else {})}
+        return {**own, **({"dp": f"Shard({self.shard}{self._parts_of_parts})"} if shard else {})}
+
+    @property
+    def _parts_of_parts(self) -> str:
+        """The order of the blocks of what is cut over dp after tp, whose axis comes later; empty if nothing else cuts
+        that dimension."""
+        sizes = [self.degrees.mesh[axis] for axis, dim in self.cut.items() if dim == self.shard]
+        dp, many = self.degrees.mesh["dp"], prod(sizes)
+        blocks = [t * dp + d for d in range(dp) for t in range(many)]
+        return f", {blocks}" if many > 1 and dp > 1 else ""
 
     @property
     def parameter(self) -> dict[str, str]:
@@ -153,7 +165,7 @@ class Weight:
         sizes = list(self.sizes)
         for axis, placement in placed.items():
             if placement.startswith("Shard"):
-                sizes[int(placement[6:-1])] //= self.degrees.mesh[axis]
+                sizes[int(placement[6:-1].split(",")[0])] //= self.degrees.mesh[axis]
         return tuple(sizes)
 
 
@@ -173,6 +185,8 @@ def _weight(name: str, sizes: tuple[int, ...], degrees: Degrees) -> Weight:
             found, needed = f"{name} of {list(sizes)}", f"a multiple of {axis}, {degrees.mesh[axis]}, along {dim}"
             raise UserError("plan-sizes", place="plan new", found=found, needed=needed)
     shard = next((d for d, size in enumerate(sizes) if d not in cut.values() and size % degrees.dp == 0), None)
+    if degrees.zero_first and sizes[0] % (degrees.dp * prod(degrees.mesh[axis] for axis in cut if cut[axis] == 0)) == 0:
+        shard = 0
     if degrees.zero and shard is None and name not in FROZEN:
         found = f"{name} of {list(sizes)}, tp {degrees.tp}"
         raise UserError("plan-sizes", place="plan new --zero", found=found, needed=f"a multiple of dp, {degrees.dp}")
