@@ -535,7 +535,7 @@ def _of_others(job: Job, data: Sequence[str]) -> Job:
 
 
 def _without_order(names: Sequence[str], orders: Mapping[str, Order], place: Place) -> None:
-    """What is carried from one microbatch to the next, and numbers, have no blocks in an order."""
+    """Raise :class:`UserError` for an order of blocks of what is carried to the next microbatch, or of a number."""
     for name in names:
         if name in orders:
             needed = "no order of blocks for what is carried, nor for numbers"

@@ -91,7 +91,7 @@ def test_pieces_of_all_ranks_are_seen_as_a_view(tmp_path: Path) -> None:
         f"{pieces}b = cat([{', '.join(f'g{k}' for k in range(8))}], 1)\nh = mm(b, w)\ny = tanh(h)\n-> y"
     )
     tables = '[inputs]\nx = "Shard(1)"\nw = "Replicate()"\n[outputs]\ny = "Replicate()"\n'
-    job = read_job(job_files(tmp_path, whole, [rank] * 8, tables, {"tp": 8}, {"tp": ["tp"]}))
+    job = read_job(job_files(tmp_path, whole, [rank] * 8, tables, {"tp": 8}, {"tp": ("tp",)}))
     assert sketch(folded(job, LONG), ["tp"], Effort()).mesh.axes == {"tp": 2}
     assert candidates(job)[0, "h"] == (Aligned(("h",), (Replicate(),)),)
 
