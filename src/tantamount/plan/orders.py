@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from tantamount.capture.fields import Place, shown
 from tantamount.ir.graph import Argument, Graph, Node, Output, Ref
 from tantamount.ir.types import TensorType
-from tantamount.sizes.symbolic import Size
+from tantamount.sizes.symbolic import is_size
 
 __all__ = ["Order", "in_order", "plain", "read_order"]
 
@@ -128,8 +128,7 @@ def _renamed(node: Node, names: Mapping[str, str]) -> Node:
 def _moved(node: Node, order: Order, back: bool, place: Place, taken: set[str]) -> list[Node]:
     """The nodes that put the blocks of a tensor in an order, or ``back``; the last one is the result."""
     type_, count, dim = node.type, len(order.blocks), order.dim
-    sizes: tuple[object, ...] = () if type_ is None else type_.shape  # some of which may be symbols
-    if type_ is None or dim >= len(sizes) or type(sizes[dim]) is Size:
+    if type_ is None or dim >= len(type_.shape) or is_size(type_.shape[dim]):
         raise place.wrong(f"{order}, of {type_}", "a dimension whose size is a number")
     if type_.shape[dim] % count or not type_.shape[dim]:
         raise place.wrong(f"{order}, of {type_}", f"a dimension of {count} equal blocks")

@@ -108,7 +108,7 @@ _Mixed = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # the largest score, t
 
 
 def _more(before: _Mixed | None, scores: torch.Tensor, values: torch.Tensor) -> _Mixed:
-    """What is known of some queries after one more block of keys."""
+    """The largest score, the sum and the values of some queries after one more block of keys."""
     most = scores.amax(-1, keepdim=True)
     if before is not None:
         most = torch.maximum(before[0], most)
