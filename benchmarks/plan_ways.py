@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,13 @@ WAYS: dict[str, tuple[Any, dict[str, Any]]] = {
     "cp ulysses": (LLAMA, {**TENSOR, "cp": 2, "context": "ulysses", "tp": 1}),
     "cp ring": (LLAMA, {**TENSOR, "cp": 2, "context": "ring"}),
     "cp ring of 4": (GROUPED_HEADS, {**TENSOR, "cp": 4, "context": "ring", "seq": 8}),
+    "cp gather, zigzag": (LLAMA, {**TENSOR, "seq": 8, "cp": 2, "cp_layout": "zigzag"}),
+    "cp ring, zigzag": (LLAMA, {**TENSOR, "seq": 8, "cp": 2, "cp_layout": "zigzag", "context": "ring"}),
+    "zero 3, first dimension": (LLAMA, {**TENSOR, "zero": 3, "zero_first": True}),
+    "zero 1, first dimension, zigzag, sp, tied": (
+        LLAMA,
+        {**TENSOR, "zero": 1, "zero_first": True, "cp": 2, "cp_layout": "zigzag", "seq": 8, "sp": True, "tied": True},
+    ),
     "cp ring, all of it": (
         LLAMA, {**TENSOR, "sp": True, "zero": 3, "tied": True, "recompute": True, "cp": 2, "context": "ring", "seq": 8},
     ),
@@ -90,12 +97,26 @@ WAYS: dict[str, tuple[Any, dict[str, Any]]] = {
 }  # fmt: skip
 
 ROTARY, TOTAL, GATHERED, SEEN = model.rotary, ranks.total, ranks.gathered, context._seen
-SCORES, PASSED = context._scores, context.passed_on
+SCORES, PASSED, MIXED = context._scores, context.passed_on, context._mixed
 
 
-def _from_zero(seq: int, size: int, theta: float, device: Any, first: int = 0) -> Any:
-    del first
+def _from_zero(seq: int, size: int, theta: float, device: Any, firsts: Sequence[int] = (0,)) -> Any:
+    del firsts
     return ROTARY(seq, size, theta, device)
+
+
+def _contiguous(seq: int, firsts: Sequence[int]) -> tuple[int, ...]:
+    """The first positions of chunks that follow each other, of a rank that has others."""
+    chunk = seq // len(firsts)
+    return tuple((len(firsts) * (firsts[0] // chunk) + k) * chunk for k in range(len(firsts)))
+
+
+def _other_positions(seq: int, size: int, theta: float, device: Any, firsts: Sequence[int] = (0,)) -> Any:
+    return ROTARY(seq, size, theta, device, _contiguous(seq, firsts))
+
+
+def _other_mask(q: Any, k: Any, v: Any, firsts: Sequence[int]) -> Any:
+    return MIXED(q, k, v, _contiguous(q.shape[2], firsts))
 
 
 def _other_weights(forward: Callable[..., Any], given: Any, rest: Any) -> Any:
@@ -110,9 +131,9 @@ def _own(x: Any, dim: int, group: Any) -> Any:
     return x if group is None else torch.cat([x] * group.size(), dim)
 
 
-def _but_the_last(rank: int, source: int) -> bool:
-    """A block that is skipped: the keys of the first rank."""
-    return SEEN(rank, source) and (rank == 0 or source > 0)
+def _but_the_last(mine: int, other: int) -> bool:
+    """A block that is skipped: the keys of the first chunk."""
+    return SEEN(mine, other) and (mine == 0 or other > 0)
 
 
 def _never_own(q: Any, k: Any, own: bool) -> Any:
@@ -218,6 +239,10 @@ TWINS: dict[str, tuple[str, Any, str, Any, str]] = {  # way, what is replaced by
     "the mask of the wrong rank": ("cp ring", context, "_scores", _always_own, "layer"),
     "gradients of keys and values are not sent home": ("cp ring", context, "_handed", _NotHome(), "layer"),
     "gradients of keys and values do not go round": ("cp ring", context, "_handed", lambda x, *_: x, "layer"),
+    "zigzag with positions of contiguous parts": ("cp gather, zigzag", model, "rotary", _other_positions, "layer"),
+    "zigzag with the mask of contiguous parts": ("cp gather, zigzag", context, "_mixed", _other_mask, "layer"),
+    "gathered chunks stay in the order of ranks": ("cp gather, zigzag", context, "_in_order", lambda x, _: x, "layer"),
+    "a block of a zigzag ring is skipped": ("cp ring, zigzag", context, "_seen", _but_the_last, "layer"),
     "heads are not exchanged": ("cp ulysses", context, "exchanged", lambda x, _: x, "layer"),
 }
 

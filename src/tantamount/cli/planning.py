@@ -180,12 +180,18 @@ def show(path: Path) -> int:
     default=0,
     help="Cut over dp: 1 optimizer states, 2 gradients, 3 parameters.",
 )
+@click.option("--zero-first", is_flag=True, help="ZeRO cuts the first dimension, what tp has cut of it once more.")
 @click.option("--sp", is_flag=True, help="Sequence parallelism over the ranks of tp.")
 @click.option("--cp", type=POSITIVE, default=1, help="Context-parallel ranks, with a part of the sequence.")
 @click.option(
     "--context",
     default="gather",
     help="gather (keys and values), ulysses (heads against positions) or ring (keys and values go round).",
+)
+@click.option(
+    "--cp-layout",
+    default="contiguous",
+    help="contiguous, or zigzag: a rank of cp has a chunk of the sequence from the front and one from the back.",
 )
 @click.option("--ep", type=POSITIVE, default=1, help="Ranks that have experts, to which tokens are sent.")
 @click.option(
@@ -235,9 +241,11 @@ def new(
     seq: int,
     optimizer: str,
     zero: int,
+    zero_first: bool,
     sp: bool,
     cp: int,
     context: str,
+    cp_layout: str,
     ep: int,
     capacity: int,
     aux_loss: float,
@@ -267,8 +275,9 @@ def new(
     degrees = {
         "dp": dp, "tp": tp, "pp": pp, "microbatches": microbatches, "seq": seq, "schedule": schedule,
         "batch": batch or dp * ep * microbatches, "chunks": chunks, "optimizer": optimizer, "zero": zero, "sp": sp,
-        "cp": cp, "context": context, "ep": ep, "capacity": capacity, "tied": tied, "recompute": recompute,
-        "sized": sized, "aux_loss": aux_loss, "aux_over": aux_over, "layouts": layouts,
+        "zero_first": zero_first,
+        "cp": cp, "context": context, "cp_layout": cp_layout, "ep": ep, "capacity": capacity, "tied": tied,
+        "recompute": recompute, "sized": sized, "aux_loss": aux_loss, "aux_over": aux_over, "layouts": layouts,
     }  # fmt: skip
     sizes = {name: size for name, size in own.items() if size is not None}
     with whole_folder(out, only_a_plan if force else None, _forced("a plan", force=force)) as folder:

@@ -20,24 +20,26 @@ from tantamount.correspond.values import cut, fingerprint
 from tantamount.effort import Effort
 from tantamount.errors import TantamountError
 from tantamount.execution.plans import Execution, NotExecuted, Plan, Scale, TooLarge, draw, execute, plan_execution
+from tantamount.ir.graph import Graph, Ref
 from tantamount.ir.job import Job
 from tantamount.ir.layouts import layouts
 from tantamount.ir.relation import Placement, Shard
 from tantamount.ir.types import Shape
 from tantamount.limits import Limits
 from tantamount.ops.classes import RankClass, rank_classes
-from tantamount.proof.cuts import Aligned, Candidates, Window
+from tantamount.proof.cuts import Aligned, Candidates, Ordered, Window
 from tantamount.proof.inputs import Inputs, build_inputs
 from tantamount.proof.run import RanksRun, SpecificationRun
-from tantamount.reduction import NotReduced, long_axes, sketch
+from tantamount.reduction import LONG, NotReduced, folded, long_axes, sketch
 from tantamount.semantics.reference import Array
 
 __all__ = ["align"]
 
 _SEED = 5
 
-_Part = tuple[tuple[Placement, ...], "Window | None"]
+_Part = tuple[tuple[Placement, ...], "Window | None", "Ordered | None"]
 _Box = tuple[tuple[int, int], ...]
+_Cut = tuple[_Box, "Ordered | None"]
 _Key = tuple[Shape, str]
 
 
@@ -52,7 +54,8 @@ def align(store: Store, job: Job, inputs: Inputs, classes: Sequence[RankClass], 
         return found
     plan = _planned(store, job, inputs, limits, "alignment_work")
     if plan is None:
-        found = _sketched(job, classes, (), limits, store.effort)
+        for ordered in (True, False):
+            found = found or _sketched(job, classes, (), limits, store.effort, ordered)
         if found is not None and not _to_the_end(job, classes, found):
             plan = _planned(store, job, inputs, limits, "realigned_work")
     if found is not None and plan is None:
@@ -79,19 +82,19 @@ def _to_the_end(job: Job, classes: Sequence[RankClass], found: Candidates) -> bo
 
 
 def _sketched(
-    job: Job, classes: Sequence[RankClass], axes: Sequence[str], limits: Limits, effort: Effort
+    job: Job, classes: Sequence[RankClass], axes: Sequence[str], limits: Limits, effort: Effort, ordered: bool = False
 ) -> Candidates | None:
     """The candidates that a smaller job suggests; ``None`` if there is none that can be executed. Node names are the
-    same there, and so are dimensions; of ranks that run one program two along each axis say what placements there
-    are."""
+    same there (of what is seen as a view of pieces, that of the result), and so are dimensions; of ranks that run one
+    program two along each axis say what placements there are. ``ordered`` as :func:`sketch` has it."""
     try:
-        smaller = sketch(job, axes, effort)
+        smaller = sketch(folded(job, LONG) if axes else job, axes, effort, ordered=ordered)
         store = Calculus(effort)
         inputs = build_inputs(store, smaller)
-        folded = rank_classes(smaller.implementation, smaller.mesh, len(classes) < job.mesh.world_size)
+        like = rank_classes(smaller.implementation, smaller.mesh, len(classes) < job.mesh.world_size)
     except (NotReduced, TantamountError):
         return None
-    return _candidates(store, smaller, inputs, folded, classes, limits) if len(folded) == len(classes) else None
+    return _candidates(store, smaller, inputs, like, classes, limits) if len(like) == len(classes) else None
 
 
 def _candidates(
@@ -127,10 +130,11 @@ class _Matching:
     effort: Effort
     _wholes: dict[Shape, dict[str, Array]] = field(default_factory=dict[Shape, "dict[str, Array]"])
     _targets: dict[str, str] = field(default_factory=dict[str, str])
-    _keys: dict[tuple[str, _Box], _Key] = field(default_factory=dict[tuple[str, _Box], _Key])
-    _named: dict[tuple[Shape, _Box], dict[_Key, list[str]]] = field(
-        default_factory=dict[tuple[Shape, _Box], "dict[_Key, list[str]]"]
+    _keys: dict[tuple[str, _Cut], _Key] = field(default_factory=dict[tuple[str, _Cut], _Key])
+    _named: dict[tuple[Shape, _Cut], dict[_Key, list[str]]] = field(
+        default_factory=dict[tuple[Shape, _Cut], "dict[_Key, list[str]]"]
     )
+    _orders: set[tuple[int, tuple[int, ...]]] = field(default_factory=set[tuple[int, tuple[int, ...]]])
 
     def __post_init__(self) -> None:
         for node in self.job.specification.nodes:
@@ -138,6 +142,7 @@ class _Matching:
             value = self.execution.specification.get(node.name)
             if _is_real(value) and node.op != "constant":
                 self._wholes.setdefault(value.shape, {})[node.name] = value
+        self._orders.update(_orders(self.job.specification, self.execution.specification))
 
     def of_class(self, ranks: RankClass) -> Iterator[tuple[str, tuple[Aligned, ...]]]:
         """The candidates for every tensor of a class that has some."""
@@ -171,7 +176,7 @@ class _Matching:
             box = self._box(whole, part, ranks.leader)
             if box is None:
                 continue
-            known = self._by_key(whole, box)
+            known = self._by_key(whole, (box, part[2]))
             for name in group:
                 alike = known.get(keys[name], ())
                 for wanted in alike:
@@ -196,10 +201,10 @@ class _Matching:
             if not _is_real(value) or box is None:
                 return None
             key = fingerprint(value)
-            if self._key(wanted, box) == key:
+            if self._key(wanted, (box, part[2])) == key:
                 names.append(wanted)
                 continue
-            others = [n for n in self._by_key(whole, box).get(key, ()) if self._targets[n] == like[0]]
+            others = [n for n in self._by_key(whole, (box, part[2])).get(key, ()) if self._targets[n] == like[0]]
             if not others:
                 return None
             names.append(others[min(like[1], len(others) - 1)])
@@ -208,27 +213,35 @@ class _Matching:
     def _box(self, whole: Shape, part: _Part, rank: int) -> _Box | None:
         return Aligned((), *part).box(whole, self.job.mesh, rank)
 
-    def _key(self, name: str, box: _Box) -> _Key:
-        if (name, box) not in self._keys:
-            whole = self._wholes[self._shape(name)][name]
-            self._keys[name, box] = fingerprint(cut(whole, box))
-        return self._keys[name, box]
+    def _key(self, name: str, cut_: _Cut) -> _Key:
+        if (name, cut_) not in self._keys:
+            whole, (box, order) = self._wholes[self._shape(name)][name], cut_
+            if order is not None:
+                blocks = np.split(whole, len(order.blocks), order.dim)
+                whole = np.concatenate([blocks[k] for k in order.blocks], order.dim)
+            self._keys[name, cut_] = fingerprint(cut(whole, box))
+        return self._keys[name, cut_]
 
     def _shape(self, name: str) -> Shape:
         return cast(Array, self.execution.specification[name]).shape
 
-    def _by_key(self, whole: Shape, box: _Box) -> Mapping[_Key, list[str]]:
+    def _by_key(self, whole: Shape, cut_: _Cut) -> Mapping[_Key, list[str]]:
         """The specification tensors of a shape by what the elements in a box look like."""
-        found = self._named.get((whole, box))
+        found = self._named.get((whole, cut_))
         if found is None:
-            found = self._named[whole, box] = {}
+            found = self._named[whole, cut_] = {}
             for name in self._wholes[whole]:
-                found.setdefault(self._key(name, box), []).append(name)
+                found.setdefault(self._key(name, cut_), []).append(name)
         return found
 
-    def _layouts(self, whole: Shape, local: Shape) -> list[_Part]:
-        """The placements that cut a tensor into parts of a shape."""
-        return [(placements, None) for placements in layouts(whole, self.job.mesh.sizes, local=local)]
+    def _layouts(self, whole: Shape, local: Shape) -> Iterator[_Part]:
+        """The placements that cut a tensor into parts of a shape, of it as it is, or with its blocks in another
+        order."""
+        found = list(layouts(whole, self.job.mesh.sizes, local=local))
+        yield from ((placements, None, None) for placements in found)
+        for size, blocks in self._orders:
+            for dim in (dim for dim, n in enumerate(whole) if n == size):
+                yield from ((p, None, Ordered(dim, blocks)) for p in found if Shard(dim) in p)
 
     def _windows(self, whole: Shape, local: Shape) -> Iterator[_Part]:
         """Blocks along one dimension that placements cut into parts of a shape, or the other way round."""
@@ -246,7 +259,33 @@ class _Matching:
                     cut = any(isinstance(p, Shard) and p.dim == dim for p in placements)
                     for index in range(count):
                         for inner in (True, False) if cut else (True,):
-                            yield placements, Window(dim, count, index, inner)
+                            yield placements, Window(dim, count, index, inner), None
+
+
+def _orders(graph: Graph, values: Mapping[str, object]) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """The orders in which inputs and outputs of a program have the blocks of a dimension of some size, if that is not
+    its own: what is put together again of all equal pieces of a tensor. Of an input, it is the program that puts them
+    in its own order."""
+    for node in graph.nodes:
+        pieces = node.args[0] if node.target == "aten.cat.default" and node.args else None
+        if not isinstance(pieces, tuple):
+            continue
+        taken = [graph.by_name[piece.name] for piece in pieces if isinstance(piece, Ref)]
+        sources = {one.args[0] for one in taken if one.target == "getitem"}
+        blocks = tuple(one.args[1] for one in taken if len(one.args) > 1 and isinstance(one.args[1], int))
+        if len(taken) < len(pieces) or len(sources) != 1 or sorted(blocks) != list(range(len(pieces))):
+            continue
+        (source,) = sources
+        split = graph.by_name[source.name] if isinstance(source, Ref) else node
+        dim, whole, made = node.args[1] if len(node.args) > 1 else 0, split.args[0], values.get(node.name)
+        if split.target != "aten.split.Tensor" or split.args[2:3] != node.args[1:2] or not isinstance(whole, Ref):
+            continue
+        if not isinstance(made, np.ndarray) or not isinstance(dim, int) or blocks == tuple(range(len(blocks))):
+            continue
+        size = cast(Array, made).shape[dim]
+        given = graph.by_name[whole.name].op == "input"
+        if size % len(blocks) == 0:
+            yield size, tuple(blocks.index(k) for k in range(len(blocks))) if given else blocks
 
 
 def _is_real(value: object) -> TypeGuard[Array]:

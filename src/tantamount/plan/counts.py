@@ -70,6 +70,9 @@ def microbatches_of(plan: Plan, refine: Callable[[Job], Report], granted: Collec
     passes = [part for part in used if part.runs is Runs.PASS]
     if not passes or any(part.family is None for part in passes) or plan.microbatches < 2 or plan.approximations:
         return False, ""
+    moved = next((part.name for part in passes if part.taken_as or part.given_as), "")
+    if moved:  # forms in pieces grow without cuts, which proofs for all sizes do not have
+        return False, f"{moved}: ranks have blocks of a dimension in another order"
     for family in families:
         if not family.is_for_all:
             return False, f"{_called(family)}: its programs are for some numbers of rows only"

@@ -59,7 +59,9 @@ class Rows:
 class Family:
     """A part's programs with size symbols. ``document`` is the table of its job, whose graphs are ``graphs`` by name;
     ``axis`` is the axis of microbatches, the first one of its mesh, or empty for a part that runs after them.
-    ``carried`` are outputs that the next microbatch begins with: they are those of one microbatch, and of no more."""
+    ``carried`` are outputs that the next microbatch begins with: they are those of one microbatch, and of no more.
+    ``apart`` is the specification that says whether rows may be worked on apart, where that of the job moves blocks of
+    other dimensions than that of the rows: what is true of one is of the other, for the moves know of no rows."""
 
     document: Mapping[str, Any]
     graphs: Mapping[str, Graph]
@@ -67,6 +69,7 @@ class Family:
     axis: str
     rows: Rows
     carried: tuple[str, ...] = ()
+    apart: Graph | None = None
 
     @property
     def programs(self) -> list[Graph]:
@@ -76,7 +79,8 @@ class Family:
 
     def of_others(self, inputs: frozenset[str]) -> Family:
         """The same, where other parts compute some inputs."""
-        return replace(self, graphs={**self.graphs, "spec": replace(self.graphs["spec"], computed=inputs)})
+        apart = None if self.apart is None else replace(self.apart, computed=inputs)
+        return replace(self, graphs={**self.graphs, "spec": replace(self.graphs["spec"], computed=inputs)}, apart=apart)
 
     def at(self, microbatches: int, each: int) -> Job:
         """The job of so many microbatches, of each of which a rank has so many rows; the batch is that of the plan."""
@@ -146,7 +150,7 @@ class Family:
 
     def _split(self, first: Any, second: Any, batch: Any, domain: Domain) -> Job:
         """The specification on all rows against two ranks that do it on some of them."""
-        spec = self.graphs["spec"]
+        spec = self.graphs["spec"] if self.apart is None else self.apart
 
         def on(rows: Any) -> Graph:
             sizes = {self.rows.symbol: rows, self.rows.batch: batch}

@@ -49,12 +49,18 @@ def differ(made: Held, taken: Held) -> str:
     """The reason why two descriptions of one tensor do not fit; empty if they do."""
     if made.whole != taken.whole:
         return f"the whole is {made.whole} there and {taken.whole} here"
+    if made.order != taken.order:
+        return f"the ranks have {_blocks(made)}, but {_blocks(taken)} is taken for granted"
     same = _in_order(made) == _in_order(taken)
     if not same and (_together(made) != _together(taken) or not (_even(made) and _even(taken))):
         return f"the ranks have {_said(made, taken)}, but {_said(taken, made)} is taken for granted"
     if made.local != taken.local:
         return f"a rank has {made.local}, but {taken.local} is read"
     return ""
+
+
+def _blocks(held: Held) -> str:
+    return "all in the order of the tensor" if held.order is None else str(held.order)
 
 
 def _in_order(held: Held) -> list[tuple[int, Placement]]:
@@ -101,7 +107,7 @@ def sent(made: Held, taken: Held, messages: Messages, virtual: str) -> str:
         return f"the whole is {made.whole} there and {taken.whole} here"
     if made.local is None or taken.local is None or made.local.dtype != taken.local.dtype:
         return f"a rank has {made.local}, but {taken.local} is read"
-    if made.placements[virtual] != taken.placements[virtual]:
+    if made.order != taken.order or made.placements[virtual] != taken.placements[virtual]:
         return differ(made, taken)
     if any(isinstance(placement, Partial) for held in (made, taken) for placement in held.placements.values()):
         return f"{shown(made.placements)} is sent to other ranks: what is a sum over ranks must be added up before"

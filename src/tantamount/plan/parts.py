@@ -18,6 +18,7 @@ from tantamount.ir.relation import Partial, Placement, Replicate
 from tantamount.ir.types import TensorType
 from tantamount.plan.actions import Schedule
 from tantamount.plan.families import Family
+from tantamount.plan.orders import Order
 
 __all__ = [
     "COPY", "DEFAULT", "TIED", "WORLD", "Approximation", "Held", "Messages", "Part", "Piece", "Plan", "Runs", "Stream",
@@ -77,12 +78,14 @@ class Held:
     the mesh, the axes' ``sizes``, the type of the whole, and the type of what one rank has (``None`` where no type is
     on record).
 
-    Axes of one rank have ``Replicate()``: along them all placements are one."""
+    Axes of one rank have ``Replicate()``: along them all placements are one. ``order``: the placements are of the
+    tensor with its blocks in that order."""
 
     placements: Mapping[str, Placement]
     sizes: Mapping[str, int]
     whole: TensorType | None
     local: TensorType | None
+    order: Order | None = None
 
     def without(self, axis: str) -> Held:
         """The same, of ranks that differ in the other axes only."""
@@ -99,7 +102,7 @@ class Held:
         return replace(self, placements=dict.fromkeys(sizes, Replicate()), sizes=sizes)
 
     def __str__(self) -> str:
-        return shown(self.placements)
+        return shown(self.placements) if self.order is None else f"{shown(self.placements)}, {self.order}"
 
 
 def shown(placements: Mapping[str, Placement]) -> str:
@@ -131,6 +134,8 @@ class Part:
 
     ``family``, if its programs have size symbols, gives its job for other numbers of rows. Where the last microbatch is
     ``smaller``, that is its job, ``job`` that of the others, and ``divided`` says that rows may be worked on apart.
+    ``taken_as`` and ``given_as`` are the orders in which ranks have blocks of inputs and of outputs; the specification
+    of the job is a function of what has these orders.
     ``claims`` are jobs, by name, that must hold for the declared approximations to be what they say.
     ``kept`` is the axis whose placements mean something even where it has one rank: there are more of other classes."""
 
@@ -160,6 +165,8 @@ class Part:
     steps: tuple[Job, ...] = ()
     kept: str = ""
     claims: Mapping[str, Job] = field(default_factory=dict[str, Job])
+    taken_as: Mapping[str, Order] = field(default_factory=dict[str, Order])
+    given_as: Mapping[str, Order] = field(default_factory=dict[str, Order])
 
     def classes(self) -> Iterator[Part]:
         """The part and, under names of their own, its other jobs: all are to be proved."""
@@ -169,22 +176,23 @@ class Part:
         others = (("last microbatch", self.smaller), ("rows apart", self.divided), *more, *self.claims.items())
         for what, job in others:
             if job is not None:
-                name = f"{self.name}, {what}"
-                yield replace(self, name=name, job=job, smaller=None, divided=None, steps=(), claims={})
+                named = replace(
+                    self, name=f"{self.name}, {what}", job=job, smaller=None, divided=None, steps=(), claims={}
+                )
+                yield replace(named, taken_as={}, given_as={}) if job is self.divided else named  # one order, both ways
 
     def input(self, tensor: str) -> Held:
         """The layout that the ranks hold an input in."""
         relation = self.job.inputs[tensor]
         whole = self.job.specification.by_name[tensor].type
         local = self.job.implementation[0].by_name[relation.name].type
-        return self._held(relation.placements, whole, local)
+        return replace(self._held(relation.placements, whole, local), order=self.taken_as.get(tensor))
 
     def output(self, tensor: str) -> Held:
         """The parts of an output that the ranks are expected to have, which the proof of the part shows."""
         expectation = self.job.outputs[tensor]
-        return self._held(
-            expectation.placements, _result(self.job, tensor, None), _result(self.job, expectation.name, 0)
-        )
+        whole, local = _result(self.job, tensor, None), _result(self.job, expectation.name, 0)
+        return replace(self._held(expectation.placements, whole, local), order=self.given_as.get(tensor))
 
     def speaks(self, axis: str) -> bool:
         """True if some program of the part may exchange something along an axis: if it names a group that spans it."""

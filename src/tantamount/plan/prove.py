@@ -20,6 +20,8 @@ from tantamount.plan.result import PartReport
 from tantamount.plan.verify import CheckPart
 from tantamount.proof import Options, Proof, prove
 from tantamount.proof.cuts import Align
+from tantamount.proof.proof import nothing_of
+from tantamount.proof.specification import run_specification
 from tantamount.reduction import NotReduced, reduce_job
 from tantamount.reduction.meshes import LONG, shortened
 from tantamount.verdict import Assumption, OutputReport, Report, Verdict, worst
@@ -33,6 +35,7 @@ _NEVER_MET = ("collective-deadlock", "collective-mismatch")  # ranks of a part t
 _AT_ONCE = 1.0  # CPU seconds to see what is equal
 _STEPS = 2000  # of work to see what is equal in a small part, or in any after products are multiplied out
 _BRIEF = 0.8  # CPU seconds to compare all outputs where everything is small
+_GROWN = 300  # steps for each tensor of a specification, with cuts, from which on forms grow
 _CONTROL = 1.0  # CPU seconds to see whether what is refuted at small sizes is equal at its own
 
 
@@ -45,7 +48,8 @@ def part_checker(
     To compare two large forms that differ can take very long, and it is the small form that shows why. So what is not
     proved there is not tried at full size before the small form was executed. ``differing`` gives the whole answer if
     an execution at a job's own sizes shows a difference: of a part that is small that is asked first. ``align`` says
-    where both programs seem to agree, so that a part whose ranks run different programs is proved from there on."""
+    where both programs seem to agree, so that a part whose ranks run different programs, or have blocks in another
+    order, is proved from there on."""
     spent = effort if effort is not None else Effort()
 
     def check(part: Part) -> PartReport:
@@ -75,6 +79,9 @@ def _checked(
     part: Part, refine: Refine, effort: Effort, differing: Differing | None, align: Align | None
 ) -> PartReport:
     job = part.job
+    orders = (*part.taken_as.values(), *part.given_as.values())
+    if align is not None and any(order.grid is None for order in orders):
+        return _in_order(part, refine, effort, differing, align)
     several = align is not None and len(rank_classes(job.implementation, job.mesh)) > 1
     proof: Proof | None = None
     if differing is not None and _is_small(job, effort):
@@ -130,6 +137,39 @@ def _checked(
     if report.verdict is Verdict.PROVED or not text:
         return report
     return replace(report, notes=(text if found is None else f"{text}: {found.verdict.value}{doubt}",))
+
+
+def _in_order(part: Part, refine: Refine, effort: Effort, differing: Differing | None, align: Align) -> PartReport:
+    """The report on a part whose ranks have blocks of a dimension in another order. All that is computed from pieces is
+    in pieces, and forms grow without cuts: so nothing is compared without, and values decide what is wrong."""
+    job = part.job
+    small, text = (job, "") if _is_small(job, effort) else _smaller(job, job.mesh.names, effort)
+    if small is not None and differing is not None:
+        wrong = differing(nothing_of(small, Options(effort=effort), {}))
+        if wrong is not None and wrong.verdict is Verdict.REFUTED:
+            other = None if small is job else with_fewer(small, job)
+            if other is None or _as_wrong(refine(other), wrong):
+                return replace(_wrong(part, wrong, small), reduced=text)
+    cut = _with_cuts(part, None, align, effort)
+    if cut is not None:
+        return cut
+    reason = "not proved where both programs go on from what they agree on"
+    outputs = tuple(
+        OutputReport(name, Verdict.UNKNOWN, None, expected.text, reason) for name, expected in job.outputs.items()
+    )
+    return _report(part, outputs, ())
+
+
+def _alone(part: Part, effort: Effort) -> Proof | None:
+    """A proof of which nothing is computed but the specification; ``None`` if its forms grow."""
+    proof = nothing_of(part.job, Options(effort=effort), {})
+    try:
+        with effort.watching(_GROWN * len(part.job.specification.nodes)):
+            specification = run_specification(proof.store, part.job, proof.inputs, proof.shared)
+            specification.finish([node.name for node in part.job.specification.nodes])
+    except Grown:
+        return None
+    return replace(proof, specification=specification)
 
 
 def _wrong(part: Part, found: Report, looked_at: Job) -> PartReport:
@@ -246,24 +286,25 @@ def _assumptions(part: Part, proof: Proof) -> tuple[Assumption, ...]:
     return (*proof.assumptions(), *_passed_on(part, proof))
 
 
-def _passed_on(part: Part, proof: Proof) -> tuple[Assumption, ...]:
+def _passed_on(part: Part, proof: Proof | None) -> tuple[Assumption, ...]:
     """The assumption that what other parts take is a number: their proofs are for all real inputs, so they say nothing
-    where the specification of this part makes an infinity or a NaN."""
-    values = proof.specification.values
+    where the specification of this part makes an infinity or a NaN. ``proof``: one without cuts, where there is one."""
+    values = {} if proof is None else proof.specification.values
     doubtful: list[str] = []
     for output in part.job.specification.outputs:
         if output.name in part.job.outputs and output.name not in part.results:
             value = values.get(output.node)
-            if not isinstance(value, Tensor) or not is_real(proof.store, value.value):
+            if proof is None or not isinstance(value, Tensor) or not is_real(proof.store, value.value):
                 doubtful.append(output.name)
     text = "what parts of the specification pass on is finite"
     return (Assumption("finite-joints", text, tuple(doubtful)),) if doubtful else ()
 
 
-def _with_cuts(part: Part, proof: Proof, align: Align, effort: Effort) -> PartReport | None:
+def _with_cuts(part: Part, proof: Proof | None, align: Align, effort: Effort) -> PartReport | None:
     """The report on a part that is proved where both programs go on from fresh tensors wherever they agree; ``None`` if
     it is not. Ranks that run different programs each have forms of their own, which grow with all that comes before.
-    ``proof``: the one without cuts, for cuts forget that a tensor may be infinite."""
+    ``proof``: the one without cuts, for cuts forget that a tensor may be infinite; ``None`` for that of the
+    specification alone."""
     left, most = effort.left(), effort.bounds.part_seconds
     try:
         with stopping(Effort(effort.factor, seconds=most if left is None else min(left, most))):
@@ -276,7 +317,8 @@ def _with_cuts(part: Part, proof: Proof, align: Align, effort: Effort) -> PartRe
         return None
     if any(output.verdict is not Verdict.PROVED for output in outputs):
         return None
-    return _report(part, outputs, (*cut.assumptions(), *_passed_on(part, proof)))
+    without = _alone(part, effort) if proof is None else proof
+    return _report(part, outputs, (*cut.assumptions(), *_passed_on(part, without)))
 
 
 def _with_effort(proof: Proof, known: Mapping[str, OutputReport], effort: Effort) -> dict[str, OutputReport]:

@@ -17,10 +17,12 @@ from tantamount.capture.readers import READERS
 from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
+from tantamount.ir.relation import Shard
 from tantamount.limits import Limits, limits_from_environment
 from tantamount.plan.actions import Schedule
 from tantamount.plan.families import Family, Rows
 from tantamount.plan.names import TEMPLATE
+from tantamount.plan.orders import Order, in_order, plain, read_order
 from tantamount.plan.parts import COPY, DEFAULT, TIED, Part, Piece, Plan, Runs, Stream
 from tantamount.plan.read_approximate import approximations_of
 from tantamount.plan.read_mesh import Meshes, read_meshes
@@ -184,7 +186,9 @@ class _Reader:
         if runs is Runs.TIED and of not in (copies or {}):
             known = ", ".join(copies or {}) or "none"
             raise fields.at("of").wrong(shown(of), f"a shared parameter of [model] tied: {known}", code="unknown-part")
-        job, family = self._job(fields, meshes.of(runs, layout, max(1, (copies or {}).get(of, 1))), meshes)
+        mesh = meshes.of(runs, layout, max(1, (copies or {}).get(of, 1)))
+        taken, given = (self._orders(fields, key, mesh, meshes.axis) for key in ("inputs", "outputs"))
+        job, family = self._job(fields, mesh, meshes, taken, given)
         inputs, outputs = tuple(job.inputs), tuple(job.outputs)
 
         def mapping(key: str, known: Sequence[str]) -> dict[str, str]:
@@ -207,15 +211,24 @@ class _Reader:
             if carried and family is None:
                 needed = "size symbols: what is carried from one microbatch to the next is that of one"
                 raise fields.at("carried").wrong("programs for one number of rows", needed, code="rows")
+            _without_order((*carried, *symbols), taken, fields.at("inputs"))
+            _without_order(tuple(carried.values()), given, fields.at("outputs"))
             if family is not None:
                 others = frozenset(inputs) - frozenset(data)
                 family = replace(family, carried=tuple(carried.values())).of_others(others)
                 job = family.at(family.rows.alike, family.rows.each)
+            for tensor, order, relation in (
+                *((one, order, job.inputs[one]) for one, order in taken.items()),
+                *((one, order, job.outputs[one]) for one, order in given.items()),
+            ):
+                rows = dict(zip(mesh.names, relation.placements or (), strict=False)).get(meshes.axis)
+                if isinstance(rows, Shard) and rows.dim == order.dim:  # moves must know of no rows
+                    raise place.at(tensor).wrong(str(order), "an order of blocks of another dimension than the rows")
             return Part(
                 name, runs, _of_others(job, data), before=self._streams(fields, "before", inputs, outputs),
                 after=self._streams(fields, "after", outputs, inputs), parameters=parameters, frozen=frozen, data=data,
                 results=results, layout=layout, symbols=symbols, carried=carried, names=templates,
-                **_classes(family),
+                taken_as=taken, given_as=given, **_classes(family),
             )  # fmt: skip
         members = self._members(fields, inputs) if runs is Runs.TIED else {}
         family = None if family is None else family.of_others(frozenset(inputs))
@@ -225,6 +238,7 @@ class _Reader:
         return Part(
             name, runs, _of_others(job, ()), of=of, takes=takes, sums=sums, gives=gives, updates=updates,
             state=fields.names("state"), members=members, layout=layout, family=family,
+            taken_as=taken, given_as=given,
         )  # fmt: skip
 
     def _members(self, fields: Fields, inputs: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -269,7 +283,9 @@ class _Reader:
             found[name] = Stream(ends[0], ends[1] if len(ends) > 1 else None)
         return found
 
-    def _job(self, fields: Fields, mesh: Mesh, meshes: Meshes) -> tuple[Job, Family | None]:
+    def _job(
+        self, fields: Fields, mesh: Mesh, meshes: Meshes, taken: Mapping[str, Order], given: Mapping[str, Order]
+    ) -> tuple[Job, Family | None]:
         """The part as a job: its programs, and relations by axis; and the same for other numbers of rows."""
         place, virtual = fields.place, meshes.axis
         files = Place("job", place.text, self.limits)
@@ -280,6 +296,7 @@ class _Reader:
                 found = f"{graph.path}, which names ranks by their numbers"
                 raise place.wrong(found, "programs whose process groups have names", code="part-groups")
         whole = graphs["spec"]
+        graphs["spec"] = in_order(whole, taken, given, place)
         document: dict[str, object] = {
             "format": "job/1",
             "spec": {"graph": "spec"},
@@ -296,7 +313,7 @@ class _Reader:
             if meshes.last is not None and virtual in mesh.axes:
                 raise place.wrong("programs for one number of rows", "size symbols: microbatches differ", code="rows")
             return job_of(document, graphs, place.text), None
-        family = self._family(place, document, graphs, mesh, meshes)
+        family = replace(self._family(place, document, graphs, mesh, meshes), apart=whole)
         return family.at(family.rows.alike, family.rows.each), family
 
     def _family(
@@ -369,6 +386,20 @@ class _Reader:
                     f"nothing about {tensor}", "a relation for every tensor, or a default", code="relation"
                 )
             found[tensor] = _relation(stated.get(tensor, stated.get("default")), outer.at(tensor), mesh)
+        return found
+
+    def _orders(self, fields: Fields, key: str, mesh: Mesh, virtual: str) -> dict[str, Order]:
+        """The orders in which ranks have blocks of tensors, by the tensor."""
+        outer = fields.at(key)
+        sizes = {axis: size for axis, size in mesh.axes.items() if axis != virtual}
+        found: dict[str, Order] = {}
+        for tensor, value in outer.table(fields.values.get(key, {})).items():
+            place = outer.at(tensor)
+            order = read_order(cast("dict[str, object]", value), sizes, place) if isinstance(value, dict) else None
+            if order is not None and tensor == "default":
+                raise place.wrong(str(order), "an order of blocks for a tensor that is named")
+            if order is not None:
+                found[tensor] = order
         return found
 
     # ------------------------------------------------------------------------------------------ model
@@ -471,7 +502,7 @@ def _relation(value: object, place: Place, mesh: Mesh) -> object:
     for key in table:
         if key != "name" and key not in mesh.axes:
             raise place.wrong(shown(key), f"name, or one of {', '.join(mesh.axes)}", code="unknown-axis")
-    placements = [place.at(axis).string(table.get(axis, "Replicate()")) for axis in mesh.names]
+    placements = [place.at(axis).string(plain(table.get(axis, "Replicate()"))) for axis in mesh.names]
     return {"name": place.at("name").name(table["name"]), "placement": placements} if "name" in table else placements
 
 
@@ -496,6 +527,14 @@ def _of_others(job: Job, data: Sequence[str]) -> Job:
     """The job of a part, all inputs of which but the data are what other parts compute."""
     computed = frozenset(job.inputs) - frozenset(data)
     return replace(job, specification=replace(job.specification, computed=computed))
+
+
+def _without_order(names: Sequence[str], orders: Mapping[str, Order], place: Place) -> None:
+    """Raise :class:`UserError` for an order of blocks of what is carried to the next microbatch, or of a number."""
+    for name in names:
+        if name in orders:
+            needed = "no order of blocks for what is carried, nor for numbers"
+            raise place.at(name).wrong(str(orders[name]), needed, code="relation")
 
 
 def _known(names: object, known: Sequence[str], place: Place) -> None:

@@ -48,7 +48,7 @@ from tantamount.proof.inputs import Inputs
 from tantamount.proof.placements import distribute, local, part, stack
 from tantamount.proof.run import SpecificationRun
 
-__all__ = ["Align", "Aligned", "Candidates", "Cuts", "Window", "sign_of"]
+__all__ = ["Align", "Aligned", "Candidates", "Cuts", "Ordered", "Window", "sign_of"]
 
 _SIMPLE = ("movement", "reduction")  # operators by which a tensor is a view, or a sum, of another one
 SOURCE = "cut"  # the kind of leaf that a cut makes
@@ -71,14 +71,29 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
+class Ordered:
+    """A tensor whose equal blocks along dimension ``dim`` are put in another order: ``blocks[k]`` comes k-th."""
+
+    dim: int
+    blocks: tuple[int, ...]
+
+    def of(self, store: Store, whole: Form) -> Form:
+        """The tensor with its blocks in this order."""
+        size = whole.shape[self.dim] // len(self.blocks)
+        cut = (forms.slice_form(store, whole, self.dim, k * size, (k + 1) * size, 1) for k in self.blocks)
+        return forms.concat(store, list(cut), self.dim)
+
+
+@dataclass(frozen=True, slots=True)
 class Aligned:
     """The part of the specification that a tensor of a class of ranks seems to be: the one (of the block ``window``)
-    that ``placements`` give each rank of a specification tensor. ``names``: that tensor, or one for each rank of the
-    class, in their order."""
+    that ``placements`` give each rank of a specification tensor, or of what that is with its blocks ``ordered``.
+    ``names``: that tensor, or one for each rank of the class, in their order."""
 
     names: tuple[str, ...]
     placements: tuple[Placement, ...]
     window: Window | None = None
+    ordered: Ordered | None = None
 
     def box(self, shape: Shape, mesh: Mesh, rank: int) -> tuple[tuple[int, int], ...] | None:
         """The part of a tensor of that shape on one rank; ``None`` if it does not divide."""
@@ -244,6 +259,8 @@ class Cuts:
     def _held(self, wholes: Sequence[Form], candidate: Aligned, ranks: RankClass) -> Form | None:
         """The parts of a tensor (or of one for each rank) that the ranks of a class hold, stacked; ``None`` where their
         sizes differ."""
+        if candidate.ordered is not None:
+            wholes = [candidate.ordered.of(self.store, whole) for whole in wholes]
         mesh, whole, window = self.job.mesh, wholes[0], candidate.window
         if len(ranks.ranks) == 1 or len(wholes) > 1:
             each = wholes if len(wholes) > 1 else [whole]
@@ -339,10 +356,40 @@ class Cuts:
         return value if isinstance(value, Tensor) and value.dtype.kind is Kind.FLOAT else None
 
     def _cut(self, name: str, whole: Tensor) -> Form:
-        """The leaf that stands for a specification tensor from now on."""
+        """The leaf that stands for a specification tensor from now on, or the view of one that it is.
+
+        Classes of ranks come to their parts of a tensor in other views of it, and two leaves would be two unknowns. So
+        where a tensor has the elements of one before it, in another order or shape, the leaf is that one's."""
+        if name in self.definitions or _is_view(self.store, whole.value):
+            return whole.value
+        before = self._rearranged(name) if len(self.classes) > 1 else None
+        if before is None:
+            return self._leaf(name, whole)
+        operand, value = before
+        found = self.specification.again(name, {operand: replace(value, value=self._cut(operand, value))})
+        if not isinstance(found, Tensor):
+            return self._leaf(name, whole)
+        self.definitions[name] = whole.value
+        view = with_undefined(found.value, whole.value.undefined)
+        self.specification.values[name] = replace(whole, value=view)
+        return view
+
+    def _rearranged(self, name: str) -> tuple[str, Tensor] | None:
+        """The tensor, and its value, whose elements are those of a specification tensor, in another order or shape."""
+        graph = self.job.specification
+        node = graph.by_name[name]
+        operands = references(node)
+        if node.op != "call" or len(operands) != 1 or node.target == "getitem":
+            return None
+        value, type_ = self.specification.values.get(operands[0]), graph.by_name[operands[0]].type
+        if not isinstance(value, Tensor) or value.dtype.kind is not Kind.FLOAT or type_ is None or node.type is None:
+            return None
+        moved = operator_of(graph, node).category == "movement" and prod(type_.shape) == prod(node.type.shape)
+        return (operands[0], value) if moved else None
+
+    def _leaf(self, name: str, whole: Tensor) -> Form:
+        """A fresh leaf in the place of a specification tensor."""
         form: Form = whole.value
-        if name in self.definitions or _is_view(self.store, form):
-            return form
         self.definitions[name] = form
         found = mask_over_positive(self.store, form)
         mask, below = (None, form) if found is None else found

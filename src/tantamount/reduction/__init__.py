@@ -4,7 +4,8 @@ May import: ``errors``, ``ir``, ``ops``. Used by ``refine`` and by ``certificate
 See docs/design/reduced-shapes.md.
 """
 
-from tantamount.reduction.meshes import long_axes, shortened
+from tantamount.reduction.folded import folded
+from tantamount.reduction.meshes import LONG, long_axes, shortened
 from tantamount.reduction.reduce import NotReduced, Reduction, reduce_job, sketch
 
-__all__ = ["NotReduced", "Reduction", "long_axes", "reduce_job", "shortened", "sketch"]
+__all__ = ["LONG", "NotReduced", "Reduction", "folded", "long_axes", "reduce_job", "shortened", "sketch"]

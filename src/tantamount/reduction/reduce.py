@@ -64,11 +64,14 @@ class _Broken(Exception):
         self.pins = pins
 
 
-def sketch(job: Job, axes: Collection[str], effort: Effort, ranks: int = 2, *, outputs: bool = False) -> Job:
+def sketch(
+    job: Job, axes: Collection[str], effort: Effort, ranks: int = 2, *, outputs: bool = False, ordered: bool = True
+) -> Job:
     """A smaller job that seems to compute something alike: so many ``ranks`` along those of ``axes`` that are longer
     than four, the sizes that this takes, and others smaller only where the job is too large to execute. Ranks at the
     first coordinates stay; outputs are not asked for, unless ``outputs`` says that their relations are to fit as well.
-    For hints alone: constants are cut, and nothing is checked.
+    For hints alone: constants are cut, and nothing is checked. ``ordered``: unless ranks are fewer, what is longer
+    stays longer, for a table has a row for every position; numbers in programs (heads) may keep all large that way.
 
     Raises :class:`NotReduced` where there is none."""
     effort.check()
@@ -86,8 +89,11 @@ def sketch(job: Job, axes: Collection[str], effort: Effort, ranks: int = 2, *, o
         found, _ = readings(numbers, sorted(known), sorted(prices), facts.values, job.mesh.world_size)
         values = {v: facts.values[v] for v in map(facts.representative, known)}
         conditions = [fact for fact in facts.found if variables(fact[1]) <= values.keys()]
-        # longer stays longer: a table has a row for every position
-        order = [] if axes else [(">=", _plus((((b,), 1),), (((a,), 1),), -1)) for a, b in _ascending(values)]
+        order = (
+            []
+            if axes or not ordered
+            else [(">=", _plus((((b,), 1),), (((a,), 1),), -1)) for a, b in _ascending(values)]
+        )
         sizes = moved([*conditions, *order], prices, values, short, _taken(gathered, bare), effort)
     except (RelationProblem, Unsupported) as problem:
         raise NotReduced(str(problem)) from None

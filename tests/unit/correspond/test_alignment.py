@@ -21,7 +21,7 @@ from tantamount.ops.classes import rank_classes
 from tantamount.proof import Options, prove
 from tantamount.proof.cuts import SOURCE, Aligned, Candidates, Window
 from tantamount.proof.inputs import build_inputs
-from tantamount.reduction import NotReduced, sketch
+from tantamount.reduction import LONG, NotReduced, folded, sketch
 from tantamount.verdict import Verdict
 
 
@@ -80,6 +80,38 @@ def test_where_a_smaller_program_parts_the_job_is_executed_at_its_own_sizes(
     assert candidates(job)[0, "y"][0].names == ("y",)
     few = Effort(bounds=replace(Bounds(), realigned_work=10_000_000))
     assert (0, "y") not in candidates(job, few)
+
+
+def test_a_number_of_heads_keeps_nothing_else_large(tmp_path: Path) -> None:
+    """What is longer stays longer in a sketch where that can be executed; else there is one without."""
+    text = (
+        "x: float32[8192, 4096]\nw: float32[4096, 4096]\nh = mm(x, w)\nv = view(h, [8192, 64, 1, 64])\n"
+        "e = expand(v, [8192, 64, 32, 64])\nm = view(e, [8192, 131072])\nu = transpose(h, 0, 1)\n"
+        "s = mm(h, u)\nt = tanh(s)\n-> m, t"
+    )
+    everything = '[inputs]\ndefault = "Replicate()"\n[outputs]\nm = "Replicate()"\nt = "Replicate()"\n'
+    job = read_job(job_files(tmp_path, text, [text], everything, {}, {}))
+    sizes = [
+        next(
+            node.type.shape[0] for node in sketch(job, (), Effort(), ordered=ordered).specification.inputs if node.type
+        )
+        for ordered in (True, False)
+    ]
+    assert sizes[0] > sizes[1], sizes
+
+
+def test_pieces_of_all_ranks_are_seen_as_a_view(tmp_path: Path) -> None:
+    """One piece for every rank has no form on fewer ranks; what is made of the pieces keeps its name."""
+    whole = "x: float32[16, 24]\nw: float32[24, 24]\nh = mm(x, w)\ny = tanh(h)\n-> y"
+    pieces = "".join(f"g{k} = getitem(c, {k})\n" for k in range(8))
+    rank = (
+        'x: float32[16, 3]\nw: float32[24, 24]\na = all_gather(x, 8, "tp")\nc = aten.split.Tensor(a, 16, 0)\n'
+        f"{pieces}b = cat([{', '.join(f'g{k}' for k in range(8))}], 1)\nh = mm(b, w)\ny = tanh(h)\n-> y"
+    )
+    tables = '[inputs]\nx = "Shard(1)"\nw = "Replicate()"\n[outputs]\ny = "Replicate()"\n'
+    job = read_job(job_files(tmp_path, whole, [rank] * 8, tables, {"tp": 8}, {"tp": ("tp",)}))
+    assert sketch(folded(job, LONG), ["tp"], Effort()).mesh.axes == {"tp": 2}
+    assert candidates(job)[0, "h"] == (Aligned(("h",), (Replicate(),)),)
 
 
 MICRO = """

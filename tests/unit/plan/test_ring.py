@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tantamount.ir.graph import Graph
 from tantamount.plan.late import late
 from tantamount.plan.prove import part_checker
 from tantamount.plan.read import read_plan
+from tantamount.plan.result import PartReport
 from tantamount.plan.wiring import joints_of
 from tantamount.refinement.job import refine_differing, refine_job
 from tantamount.verdict import Verdict
@@ -29,22 +31,31 @@ LLAMA = Shape(1, 16, 4, 2, 4, 6)  # two heads of queries for each of keys
 RING = Degrees(1, 1, 1, microbatches=1, batch=1, seq=6, optimizer="sgd", cp=2, context="ring")
 
 
+def _checked(folder: Path, shape: Shape, degrees: Degrees) -> PartReport:
+    """The report on the layer of a plan that is written to a folder."""
+    small = Effort(0.05)
+    refine, differing = partial(refine_job, doubtful=True, effort=small), partial(refine_differing, effort=small)
+    check = part_checker(refine, Effort(), differing, align)
+    return check(read_plan(write_plan(folder, "ring", shape, degrees)).parts["layer"])
+
+
 def test_a_causal_ring_is_proved_and_one_that_keeps_gradients_is_refuted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    effort = Effort()
-    check = part_checker(
-        partial(refine_job, doubtful=True, effort=Effort(0.05)), effort, partial(refine_differing, effort=Effort(0.05)),
-        align,
-    )  # fmt: skip
-    plan = read_plan(write_plan(tmp_path / "right", "ring", LLAMA, RING))
-    found = check(plan.parts["layer"])
+    found = _checked(tmp_path / "right", LLAMA, RING)
     assert found.verdict is Verdict.PROVED, [(output.name, output.reason) for output in found.outputs]
-    assert not [joint for joint in joints_of(plan) if joint.problem]
+    assert not [joint for joint in joints_of(read_plan(tmp_path / "right" / "plan.toml")) if joint.problem]
     monkeypatch.setattr(context, "_handed", lambda grad, ranks: grad)
-    wrong = check(read_plan(write_plan(tmp_path / "wrong", "ring", LLAMA, RING)).parts["layer"])
+    wrong = _checked(tmp_path / "wrong", LLAMA, RING)
     assert wrong.verdict is Verdict.REFUTED
     assert {output.name for output in wrong.outputs if output.verdict is Verdict.REFUTED} >= {"d_k", "d_v", "d_x"}
+
+
+def test_ranks_that_come_to_gradients_in_other_views_meet_in_one_leaf(tmp_path: Path) -> None:
+    """Two rows and one head on a rank: its own block of the gradient of the values is a part of what the specification
+    has head by head, and of what it makes of that for the product with the other factor of the weight's gradient."""
+    found = _checked(tmp_path, Shape(1, 8, 2, 2, 4, 6), replace(RING, tp=2, batch=2))
+    assert found.verdict is Verdict.PROVED, [(output.name, output.reason) for output in found.outputs]
 
 
 def test_what_another_rank_passes_on_is_late_as_well() -> None:

@@ -5,12 +5,16 @@ In a ring a rank begins with its own keys and values, hands them on to the next 
 before it; blocks of which its queries see nothing are skipped. Results of blocks are put together with the largest
 score so far and the sum of exponentials so far. The backward pass goes round as well, and the gradients of keys and
 values with them, until they are home.
+
+Of contiguous parts the last rank has the most to do. In a zigzag rank r of n has the chunks r and 2 n - 1 - r of 2 n,
+so that all see as many blocks.
 """
 
 # pyright: basic
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -26,25 +30,48 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, ranks: Ranks) -
     Queries come in equal groups, one for every head of keys."""
     group, many = ranks.group("cp"), ranks.size("cp")
     if many > 1 and ranks.context == "ulysses":
-        q, k, v = (_to_heads(x, many, group) for x in (q, k, v))
-        found = _to_positions(_mixed(q, k, v, 0), many, group)
+        q, k, v = (_in_order(_to_heads(x, many, group), ranks) for x in (q, k, v))
+        found = _to_positions(_by_rank(_mixed(q, k, v, (0,)), ranks), many, group)
     elif many > 1 and ranks.context == "ring":
         found = _Ring.apply(q, k, v, ranks)
     elif many > 1:
-        found = _mixed(q, gathered(k, 2, group), gathered(v, 2, group), ranks.rank("cp") * q.shape[2])
+        k, v = (_in_order(gathered(x, 2, group), ranks) for x in (k, v))
+        found = _mixed(q, k, v, ranks.firsts(q.shape[2]))
     else:
-        found = _mixed(q, k, v, 0)
+        found = _mixed(q, k, v, (0,))
     found = found.transpose(1, 2)
     return found.reshape(found.shape[0], found.shape[1], -1)
 
 
-def _mixed(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, first: int) -> torch.Tensor:
-    """Attention of queries at the positions from ``first`` on to keys at those from 0 on."""
+def _mixed(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, firsts: Sequence[int]) -> torch.Tensor:
+    """Attention of queries, in equal chunks at the positions from ``firsts`` on, to keys at those from 0 on."""
     k, v = (t.repeat_interleave(q.shape[1] // k.shape[1], 1) for t in (k, v))
-    at = torch.arange(k.shape[2], device=q.device)
-    later = at[None, :] > (at if q.shape[2] == k.shape[2] else at[first : first + q.shape[2]])[:, None]
+    at, chunk = torch.arange(k.shape[2], device=q.device), q.shape[2] // len(firsts)
+    own = at if q.shape[2] == k.shape[2] else _joined([at[first : first + chunk] for first in firsts], 0)
+    later = at[None, :] > own[:, None]
     scores = (q @ k.transpose(2, 3) / math.sqrt(q.shape[-1])).masked_fill(later, float("-inf"))
     return torch.softmax(scores, -1) @ v
+
+
+def _joined(parts: Sequence[torch.Tensor], dim: int) -> torch.Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(tuple(parts), dim)
+
+
+def _in_order(x: torch.Tensor, ranks: Ranks) -> torch.Tensor:
+    """The chunks of all ranks along dimension 2, one rank after the other, as they follow each other in the
+    sequence."""
+    if not ranks.zigzag:
+        return x
+    chunks = x.chunk(len(ranks.order), 2)
+    return torch.cat([chunks[ranks.order.index(k)] for k in range(len(chunks))], 2)
+
+
+def _by_rank(x: torch.Tensor, ranks: Ranks) -> torch.Tensor:
+    """The inverse of :func:`_in_order`."""
+    if not ranks.zigzag:
+        return x
+    chunks = x.chunk(len(ranks.order), 2)
+    return torch.cat([chunks[k] for k in ranks.order], 2)
 
 
 def _to_heads(x: torch.Tensor, many: int, group: Any) -> torch.Tensor:
@@ -62,18 +89,40 @@ def _to_positions(x: torch.Tensor, many: int, group: Any) -> torch.Tensor:
 
 
 # ---------------------------------------------------------------------------------------------- ring
-def _seen(rank: int, source: int) -> bool:
-    """True if queries of a rank look at keys of another one: at those of the ranks before it, and at its own."""
-    return source <= rank
+def _seen(mine: int, other: int) -> bool:
+    """True if queries of a chunk of the sequence look at keys of another one: at those of the chunks before it, and at
+    its own."""
+    return other <= mine
 
 
 def _scores(q: torch.Tensor, k: torch.Tensor, own: bool) -> torch.Tensor:
-    """Scores of queries for keys; of the ``own`` keys of a rank only those that are not behind."""
+    """Scores of queries for keys; of the ``own`` keys of a chunk only those that are not behind."""
     scores = q @ k.transpose(2, 3) / math.sqrt(q.shape[-1])
     if not own:
         return scores
     at = torch.arange(q.shape[2], device=q.device)
     return scores.masked_fill(at[None, :] > at[:, None], float("-inf"))
+
+
+_Mixed = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # the largest score, the sum of exponentials, values by weight
+
+
+def _more(before: _Mixed | None, scores: torch.Tensor, values: torch.Tensor) -> _Mixed:
+    """The largest score, the sum and the values of some queries after one more block of keys."""
+    most = scores.amax(-1, keepdim=True)
+    if before is not None:
+        most = torch.maximum(before[0], most)
+    weights = (scores - most).exp()
+    total, found = weights.sum(-1, keepdim=True), weights @ values
+    if before is not None:
+        less = (before[0] - most).exp()
+        total, found = before[1] * less + total, before[2] * less + found
+    return most, total, found
+
+
+def _chunks(x: torch.Tensor, ranks: Ranks) -> list[torch.Tensor]:
+    """The chunks of the sequence that a rank has, along dimension 2."""
+    return list(x.chunk(2, 2)) if ranks.zigzag else [x]
 
 
 class _Ring(torch.autograd.Function):
@@ -82,51 +131,58 @@ class _Ring(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, ranks: Ranks) -> torch.Tensor:
         rank, many, times = ranks.rank("cp"), ranks.size("cp"), q.shape[1] // k.shape[1]
-        most, total, found = None, None, None
+        queries = _chunks(q, ranks)
+        known: list[_Mixed | None] = [None] * len(queries)
         keys, values = k, v
         for step in range(many):
-            if _seen(rank, (rank - step) % many):
-                scores = _scores(q, keys.repeat_interleave(times, 1), step == 0)
-                new = scores.amax(-1, keepdim=True)
-                if most is not None:
-                    new = torch.maximum(most, new)
-                weights = (scores - new).exp()
-                sums = weights.sum(-1, keepdim=True)
-                mixed = weights @ values.repeat_interleave(times, 1)
-                if most is not None and total is not None and found is not None:
-                    less = (most - new).exp()
-                    sums, mixed = total * less + sums, found * less + mixed
-                most, total, found = new, sums, mixed
+            for i, j, own in _blocks(ranks, (rank - step) % many):
+                wide = _chunks(keys.repeat_interleave(times, 1), ranks)[j]
+                scores = _scores(queries[i], wide, own)
+                known[i] = _more(known[i], scores, _chunks(values.repeat_interleave(times, 1), ranks)[j])
             if step + 1 < many:
                 keys, values = passed_on(keys, ranks, "cp"), passed_on(values, ranks, "cp")
-        if most is None or total is None or found is None:
+        done = [mixed for mixed in known if mixed is not None]
+        if len(done) < len(known):
             raise InternalError("a rank that sees not even its own keys")
-        found = found / total
-        ctx.save_for_backward(q, k, v, found, most + total.log())
+        found = _joined([found / total for _, total, found in done], 2)
+        ctx.save_for_backward(q, k, v, found, *(most + total.log() for most, total, _ in done))
         ctx.ranks = ranks
         return found
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> Any:
         ranks: Ranks = ctx.ranks
-        q, k, v, found, level = ctx.saved_tensors
+        q, k, v, found, *levels = ctx.saved_tensors
         rank, many, times = ranks.rank("cp"), ranks.size("cp"), q.shape[1] // k.shape[1]
         scale = 1 / math.sqrt(q.shape[-1])
-        inner = (grad * found).sum(-1, keepdim=True)
-        of_q, of_k, of_v = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
+        queries, grads = _chunks(q, ranks), _chunks(grad, ranks)
+        inner = _chunks((grad * found).sum(-1, keepdim=True), ranks)
+        of_q = _chunks(torch.zeros_like(q), ranks)
+        of_k, of_v = torch.zeros_like(k), torch.zeros_like(v)
         keys, values = k, v
         for step in range(many):
-            if _seen(rank, (rank - step) % many):
-                own_keys, own_values = (t.repeat_interleave(times, 1) for t in (keys, values))
-                weights = (_scores(q, own_keys, step == 0) - level).exp()
-                back = weights * (grad @ own_values.transpose(2, 3) - inner) * scale
-                of_q = of_q + back @ own_keys
-                of_k = of_k + _by_group(back.mT @ q, times)
-                of_v = of_v + _by_group(weights.mT @ grad, times)
+            for_k, for_v = _chunks(of_k, ranks), _chunks(of_v, ranks)
+            for i, j, own in _blocks(ranks, (rank - step) % many):
+                own_keys, own_values = (_chunks(t.repeat_interleave(times, 1), ranks)[j] for t in (keys, values))
+                weights = (_scores(queries[i], own_keys, own) - levels[i]).exp()
+                back = weights * (grads[i] @ own_values.transpose(2, 3) - inner[i]) * scale
+                of_q[i] = of_q[i] + back @ own_keys
+                for_k[j] = for_k[j] + _by_group(back.mT @ queries[i], times)
+                for_v[j] = for_v[j] + _by_group(weights.mT @ grads[i], times)
+            of_k, of_v = _joined(for_k, 2), _joined(for_v, 2)
             if step + 1 < many:
                 keys, values = passed_on(keys, ranks, "cp"), passed_on(values, ranks, "cp")
             of_k, of_v = _handed(of_k, ranks), _handed(of_v, ranks)
-        return of_q, of_k, of_v, None
+        return _joined(of_q, 2), of_k, of_v, None
+
+
+def _blocks(ranks: Ranks, source: int) -> Iterator[tuple[int, int, bool]]:
+    """The blocks of scores of this rank for the keys of another one that are not skipped: which of its chunks, which of
+    the other's, and whether that is the same chunk of the sequence."""
+    for i, mine in enumerate(ranks.chunks()):
+        for j, other in enumerate(ranks.chunks(source)):
+            if _seen(mine, other):
+                yield i, j, mine == other
 
 
 def _handed(grad: torch.Tensor, ranks: Ranks) -> torch.Tensor:

@@ -187,7 +187,7 @@ def _grouped(y: torch.Tensor, w: Weights, shape: ExpertShape, ranks: Ranks) -> t
     batch, seq, _ = y.shape
     group, tp = ranks.group("tp"), ranks.size("tp")
     heads, kv_heads, size = shape.heads // tp, shape.kv_heads // tp, shape.head
-    cos, sin = rotary(seq, size, shape.theta, y.device, ranks.rank("cp") * seq)
+    cos, sin = rotary(seq, size, shape.theta, y.device, ranks.firsts(seq))
     q = F.linear(y, w["q"]).view(batch, seq, heads, size)
     k = F.linear(y, w["k"]).view(batch, seq, kv_heads, size)
     q = rotated(normed(q, copied(w["qnorm"], group)).transpose(1, 2), cos, sin)
@@ -205,7 +205,7 @@ def _latent(y: torch.Tensor, w: Weights, shape: ExpertShape, ranks: Ranks) -> to
     heads = shape.heads // ranks.size("tp")
     q = F.linear(entered(normed(F.linear(y, w["qa"]), w["qanorm"]), ranks), w["qb"])
     batch, seq, _ = q.shape
-    cos, sin = rotary(seq, turned, shape.theta, y.device, ranks.rank("cp") * seq)
+    cos, sin = rotary(seq, turned, shape.theta, y.device, ranks.firsts(seq))
     q_plain, q_turned = q.view(batch, seq, heads, plain + turned).transpose(1, 2).split((plain, turned), -1)
     compressed, k_turned = F.linear(y, w["kva"]).split((latent, turned), -1)
     kv = F.linear(entered(normed(compressed, w["kvnorm"]), ranks), w["kvb"])

@@ -14,7 +14,7 @@ from tantamount.capture.torch.llama.balance import OVER
 from tantamount.capture.torch.llama.experts import ExpertShape
 from tantamount.capture.torch.llama.layouts import refined
 from tantamount.capture.torch.llama.model import Shape
-from tantamount.capture.torch.llama.spread import CONTEXTS, Degrees, layers_of, pieces_of
+from tantamount.capture.torch.llama.spread import CONTEXTS, LAYOUTS, Degrees, layers_of, pieces_of
 from tantamount.errors import UserError
 
 __all__ = ["check"]
@@ -50,6 +50,8 @@ def _of_choices(degrees: Degrees) -> Iterator[_Refusal]:
         yield _Refusal("--zero", f"{degrees.zero}", "0, 1, 2 or 3", "leave it out, or take one of these")
     if degrees.context not in CONTEXTS:
         yield _Refusal("--context", degrees.context, f"one of {', '.join(CONTEXTS)}", "take one of these")
+    if degrees.cp_layout not in LAYOUTS:
+        yield _Refusal("--cp-layout", degrees.cp_layout, f"one of {', '.join(LAYOUTS)}", "take one of these")
     if degrees.aux_over not in OVER:
         yield _Refusal("--aux-over", degrees.aux_over, f"one of {', '.join(OVER)}", "take one of these")
     if degrees.aux_loss < 0:
@@ -76,8 +78,8 @@ def _of_layouts(shape: Shape | ExpertShape, degrees: Degrees) -> Iterator[_Refus
             found = f"{one} on {_said(degrees.of(one))}, {other} on {_said(degrees.of(other))}"
             needed = "degrees of which one divides the other, axis after axis"
             yield _Refusal("--layout", found, needed, "choose powers of one number")
-    if degrees.layouts and (degrees.tied or degrees.sized):
-        option = "--tied" if degrees.tied else "--sized"
+    apart = {"--tied": degrees.tied, "--sized": degrees.sized, "--cp-layout zigzag": degrees.zigzag}
+    for option in [option for option, asked in apart.items() if asked and degrees.layouts]:
         yield _Refusal("--layout", f"--layout with {option}", "one of the two", f"leave {option} out, or --layout")
 
 
@@ -119,6 +121,10 @@ def _of_pieces(shape: Shape | ExpertShape, degrees: Degrees, kind: str) -> Itera
         if size % tp:
             do = f"choose a --tp that divides {size}, or change {option}"
             yield _Refusal("--tp", f"--tp {tp} for {size} {what}", f"a multiple of {tp}", do)
+    if degrees.zigzag and degrees.dispatch:
+        found = "--cp-layout zigzag with tokens that are sent to experts"
+        do = "take --cp-layout contiguous, or leave --ep and --capacity out"
+        yield _Refusal("--cp-layout", found, "tokens of one part of the sequence, which have room together", do)
     if degrees.context == "ulysses" and kv_heads // tp % degrees.cp:
         found = f"--cp {degrees.cp} for {kv_heads // tp} heads of keys on a rank of tp"
         do = "choose a smaller --cp or --tp, or --context gather or ring"
@@ -149,6 +155,9 @@ def _of_rows(degrees: Degrees) -> Iterator[_Refusal]:
         cuts = " and ".join([f"--cp {degrees.cp}"] * (degrees.cp > 1) + [f"--sp with --tp {tp}"] * (tp > 1))
         do = f"choose --seq {_above(degrees.seq, degrees.parts)}"
         yield _Refusal("--seq", f"--seq {degrees.seq}, cut by {cuts}", f"a multiple of {degrees.parts}", do)
+    if degrees.zigzag and degrees.seq % (2 * degrees.cp):
+        found, needed = f"--seq {degrees.seq}, in chunks of --cp {degrees.cp}", f"a multiple of {2 * degrees.cp}"
+        yield _Refusal("--seq", found, needed, f"choose --seq {_above(degrees.seq, 2 * degrees.cp)}")
 
 
 def _of_stages(shape: Shape | ExpertShape, degrees: Degrees) -> Iterator[_Refusal]:

@@ -2,13 +2,13 @@
 
 Tensor parallelism is Megatron's: linear layers are cut by columns, then by rows; what enters the first is copied (its
 gradients are added up), what leaves the second is added up; with sequence parallelism it is gathered, and scattered.
-Embedding and head are cut along the vocabulary. With context parallelism a rank has a part of the sequence.
+Embedding and head are cut along the vocabulary. With context parallelism a rank has a part of the sequence, or two.
 """
 
 # pyright: basic
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,9 +59,13 @@ def normed(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + EPSILON) * weight
 
 
-def rotary(seq: int, size: int, theta: float, device: Any, first: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
-    """Cosines and sines of ``seq`` positions from ``first`` on."""
-    at = torch.arange(first, first + seq, dtype=torch.float32, device=device)
+def rotary(
+    seq: int, size: int, theta: float, device: Any, firsts: Sequence[int] = (0,)
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Cosines and sines of ``seq`` positions, in equal chunks that begin at ``firsts``."""
+    chunk = seq // len(firsts)
+    chunks = [torch.arange(first, first + chunk, dtype=torch.float32, device=device) for first in firsts]
+    at = chunks[0] if len(chunks) == 1 else torch.cat(chunks)
     turns = theta ** (-torch.arange(size // 2, dtype=torch.float32, device=device) * 2 / size)
     angle = at[:, None] * turns[None, :]
     angle = torch.cat((angle, angle), -1)
@@ -80,7 +84,7 @@ def layer(x: torch.Tensor, w: Mapping[str, torch.Tensor], shape: Shape, ranks: R
     size, tp = shape.head, ranks.size("tp")
     y = entered(normed(x, w["norm1"]), ranks)
     batch, seq, _ = y.shape
-    cos, sin = rotary(seq, size, shape.theta, x.device, ranks.rank("cp") * seq)
+    cos, sin = rotary(seq, size, shape.theta, x.device, ranks.firsts(seq))
     q = rotated(F.linear(y, w["q"]).view(batch, seq, shape.heads // tp, size).transpose(1, 2), cos, sin)
     k = rotated(F.linear(y, w["k"]).view(batch, seq, shape.kv_heads // tp, size).transpose(1, 2), cos, sin)
     v = F.linear(y, w["v"]).view(batch, seq, shape.kv_heads // tp, size).transpose(1, 2)

@@ -262,7 +262,7 @@ def _captured(part: NewPart, at: Mapping[str, int]) -> Program:
     def build(rank: int) -> Any:
         groups = {axes: dist.new_group(list(mesh.members("+".join(axes), rank))) for axes in spans}
         coordinates = dict(zip(mesh.names, mesh.coordinates(rank), strict=True))
-        ranks = Ranks(part.mesh, coordinates, groups, degrees.sp and degrees.tp > 1, degrees.context)
+        ranks = Ranks(part.mesh, coordinates, groups, degrees.sp and degrees.tp > 1, degrees.context, degrees.zigzag)
         return part.build(ranks), (), {"kwargs": part.local}
 
     return capture_rank(build, mesh.rank(tuple(at.get(axis, 0) for axis in mesh.names)), part.mesh)
@@ -307,7 +307,7 @@ class _Parts:
         """The placement of rows of tokens; ``cut``: between linear layers, where sequence parallelism cuts them."""
         at = self.at[kind]
         found = {"microbatch": "Shard(0)", **{axis: "Shard(0)" for axis in ("dp", "ep") if axis in at.inner}}
-        found |= {"cp": "Shard(1)"} if at.cp > 1 else {}
+        found |= {"cp": f"Shard(1{self._order()})"} if at.cp > 1 else {}
         return {**found, **({"tp": "Shard(1)"} if cut and at.sp else {})}
 
     def _added(self, kind: str) -> dict[str, str]:
@@ -315,6 +315,11 @@ class _Parts:
         at = self.at[kind]
         over = (*at.over, *(("tp",) if at.sp else ()))
         return dict.fromkeys(("microbatch", *over), 'Partial("sum")')
+
+    def _order(self) -> str:
+        """The order in which ranks of cp have chunks of the sequence, if it is not that of the sequence."""
+        order = Ranks({"cp": self.degrees.cp}, zigzag=True).order
+        return f", {list(order)}" if self.degrees.zigzag else ""
 
     def _passes(self) -> Iterator[NewPart]:
         degrees, shape = self.degrees, self.shape

@@ -23,13 +23,15 @@ __all__ = [
 class Ranks:
     """One rank of a mesh: the ``sizes`` of its axes, its coordinates ``at`` them, and process groups by the axes that
     they span; without anything, one device. ``sequence``: between its linear layers a rank of tp has a part of the
-    sequence. ``context`` is how attention sees keys of other ranks of cp: ``gather``, ``ulysses`` or ``ring``."""
+    sequence. ``context`` is how attention sees keys of other ranks of cp: ``gather``, ``ulysses`` or ``ring``;
+    ``zigzag``: each of them has two chunks of the sequence, one from the front and one from the back."""
 
     sizes: Mapping[str, int] = field(default_factory=dict[str, int])
     at: Mapping[str, int] = field(default_factory=dict[str, int])
     groups: Mapping[tuple[str, ...], Any] = field(default_factory=dict[tuple[str, ...], Any])
     sequence: bool = False
     context: str = "gather"
+    zigzag: bool = False
 
     def size(self, axis: str) -> int:
         """Ranks along an axis; 1 for one that there is not."""
@@ -38,6 +40,22 @@ class Ranks:
     def rank(self, axis: str) -> int:
         """The coordinate along an axis."""
         return self.at.get(axis, 0)
+
+    def chunks(self, rank: int | None = None) -> tuple[int, ...]:
+        """The numbers of the chunks of the sequence that a rank of cp has, one after the other; of this one, unless
+        ``rank`` names another one."""
+        rank = self.rank("cp") if rank is None else rank
+        return (rank, 2 * self.size("cp") - 1 - rank) if self.zigzag else (rank,)
+
+    def firsts(self, positions: int) -> tuple[int, ...]:
+        """The positions at which the chunks of this rank begin, of which it has so many together."""
+        chunks = self.chunks()
+        return tuple(chunk * (positions // len(chunks)) for chunk in chunks)
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The chunks of all ranks of cp, one after the other."""
+        return tuple(chunk for rank in range(self.size("cp")) for chunk in self.chunks(rank))
 
     @property
     def parts(self) -> int:

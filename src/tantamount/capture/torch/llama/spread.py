@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any
 
 import torch
@@ -28,6 +29,7 @@ _CUT |= {"qb": 0, "kvb": 0, "sgate": 0, "sup": 0, "sdown": 1}
 _EXPERTS = ("egate", "eup", "edown")  # cut along their first dimension, over tp, or over ep if tokens are sent
 _LOCAL = ("norm1", "norm2", "norm", "qa", "qanorm", "kva", "kvnorm", "router")  # meet a part of the sequence each
 CONTEXTS = ("gather", "ulysses", "ring")
+LAYOUTS = ("contiguous", "zigzag")
 FROZEN = ("bias",)  # without a gradient: what balances the experts changes it by other means
 
 
@@ -35,9 +37,11 @@ FROZEN = ("bias",)  # without a gradient: what balances the experts changes it b
 class Degrees:
     """The degrees by which a model is spread, and its data: ``batch`` rows of ``seq`` tokens in one iteration.
 
-    ``zero``: 1, optimizer states are cut over dp; 2, gradients as well, in every microbatch; 3, parameters as well.
+    ``zero``: 1, optimizer states are cut over dp; 2, gradients as well, in every microbatch; 3, parameters as well;
+    ``zero_first``: along their first dimension, what tp has cut once more.
     ``sp``: sequence parallelism over the ranks of tp. ``cp`` ranks have parts of the sequence, attention is of the kind
-    ``context`` (gather, ulysses, ring). ``ep`` ranks have parts of the experts, to which tokens are sent,
+    ``context`` (gather, ulysses, ring); ``cp_layout`` is contiguous, or zigzag: each has a chunk from the front and one
+    from the back. ``ep`` ranks have parts of the experts, to which tokens are sent,
     ``capacity`` of a rank's part of a row at most (0: all of them). ``tied``: the head's matrix is the embedding's
     table. ``recompute``: layers keep their input only, and do their forward pass again in the backward pass. ``sized``:
     programs are for any number of rows, so that the last microbatch may have fewer than the others. ``aux_loss`` is
@@ -55,9 +59,11 @@ class Degrees:
     optimizer: str = "adamw"
     clip: float = 1.0
     zero: int = 0
+    zero_first: bool = False
     sp: bool = False
     cp: int = 1
     context: str = "gather"
+    cp_layout: str = "contiguous"
     ep: int = 1
     dispatch: bool = False
     capacity: int = 0
@@ -101,6 +107,11 @@ class Degrees:
         return tuple(axis for axis in ("dp", "ep", "cp") if axis in self.mesh)
 
     @property
+    def zigzag(self) -> bool:
+        """True if a rank of cp has two chunks of the sequence."""
+        return self.cp > 1 and self.cp_layout == "zigzag"
+
+    @property
     def parts(self) -> int:
         """The number of parts that a row is cut into outside of the linear layers."""
         return self.cp * (self.tp if self.sp else 1)
@@ -125,7 +136,16 @@ class Weight:
 
     def _placed(self, shard: bool) -> dict[str, str]:
         own = {axis: f"Shard({dim})" for axis, dim in self.cut.items()}
-        return {**own, **({"dp": f"Shard({self.shard})"} if shard else {})}
+        return {**own, **({"dp": f"Shard({self.shard}{self._parts_of_parts})"} if shard else {})}
+
+    @property
+    def _parts_of_parts(self) -> str:
+        """The order of the blocks of what is cut over dp after tp, whose axis comes later; empty if nothing else cuts
+        that dimension."""
+        sizes = [self.degrees.mesh[axis] for axis, dim in self.cut.items() if dim == self.shard]
+        dp, many = self.degrees.mesh["dp"], prod(sizes)
+        blocks = [t * dp + d for d in range(dp) for t in range(many)]
+        return f", {blocks}" if many > 1 and dp > 1 else ""
 
     @property
     def parameter(self) -> dict[str, str]:
@@ -157,7 +177,7 @@ class Weight:
         sizes = list(self.sizes)
         for axis, placement in placed.items():
             if placement.startswith("Shard"):
-                sizes[int(placement[6:-1])] //= self.degrees.mesh[axis]
+                sizes[int(placement[6:-1].split(",")[0])] //= self.degrees.mesh[axis]
         return tuple(sizes)
 
 
@@ -181,6 +201,8 @@ def _weight(name: str, sizes: tuple[int, ...], degrees: Degrees) -> Weight:
                 hint=f"choose a --{axis} that divides {sizes[dim]}",
             )  # fmt: skip
     shard = next((d for d, size in enumerate(sizes) if d not in cut.values() and size % degrees.dp == 0), None)
+    if degrees.zero_first and sizes[0] % (degrees.dp * prod(degrees.mesh[axis] for axis in cut if cut[axis] == 0)) == 0:
+        shard = 0
     if degrees.zero and shard is None and name not in FROZEN:
         already = "".join(f", cut along {dim} by {axis}" for axis, dim in cut.items())
         raise UserError(
