@@ -76,7 +76,7 @@ def test_where_a_smaller_program_parts_the_job_is_executed_at_its_own_sizes(
     (tmp_path / "other").mkdir()
     parted = [text.replace("256", "64").format(n) for n in (32, 20)]
     smaller = read_job(job_files(tmp_path / "other", parted[0], parted[1:], SAME, {}, {}))
-    monkeypatch.setattr(alignment, "sketch", lambda *_: smaller)
+    monkeypatch.setattr(alignment, "sketch", lambda *_, **__: smaller)
     assert candidates(job)[0, "y"][0].names == ("y",)
     few = Effort(bounds=replace(Bounds(), realigned_work=10_000_000))
     assert (0, "y") not in candidates(job, few)
