@@ -118,7 +118,8 @@ def opened(path: Path, request: Request, options: Mapping[str, Any], operators: 
 
 def _asked(request: Request, options: Mapping[str, Any], operators: tuple[Path, ...]) -> dict[str, Any]:
     """All that verdicts depend on beside the names of the models; files by what is in them."""
-    files = [*request.given, *options.get("rules", ()), *operators]
+    named = [file for name in (request.first, request.second or "") for file in _named(name)]
+    files = [*named, *request.given, *options.get("rules", ()), *operators]
     return {
         "tantamount": __version__,
         **{f"package {name}": found for name in _PACKAGES if (found := _version(name))},
@@ -127,6 +128,12 @@ def _asked(request: Request, options: Mapping[str, Any], operators: tuple[Path, 
         "outputs": list(request.outputs),
         **{f"file {file}": sha256(file.read_bytes()).hexdigest() for file in files if file.is_file()},
     }
+
+
+def _named(name: str) -> list[Path]:
+    """The files that the name of a model may stand for: ``hf:DIR,key=value`` for the configuration in DIR."""
+    paths = [Path(name), Path(name.partition(":")[2].partition(",")[0])]
+    return [file for path in paths for file in (path, path / "config.json") if file.is_file()]
 
 
 def _version(package: str) -> str:

@@ -19,7 +19,7 @@ from typing import Union
 import numpy as np
 
 from tantamount.comparison.rounding import Bounded, bounded_constants, multiple
-from tantamount.ir.graph import Argument, Graph, Node, Ref
+from tantamount.ir.graph import Argument, Graph, Node, Ref, references
 from tantamount.ir.job import Job
 from tantamount.ir.types import DType, TensorType
 from tantamount.semantics.reference import Array
@@ -29,6 +29,7 @@ __all__ = ["with_closed_forms"]
 
 _DIGITS = 7  # significant ones, that a rounded literal must have
 _ALL_DIGITS = 15  # of a number that was computed in float64, and not written by hand
+_WIDE = (DType.FLOAT64, DType.COMPLEX128)
 _BITS = {"float32": 32, "float64": 64}  # of tables that are looked at: no halves
 _LITTLE = 1 / 8  # of the greatest number of a column, by which a form that says what it is may be off
 _GELU = sqrt(2 / pi)
@@ -69,9 +70,12 @@ class _Told:
 
 # ---------------------------------------------------------------------------------------------- literals
 def _floats(graph: Graph) -> Iterator[tuple[Node, Position, float]]:
-    """Every floating-point argument that is not used in float64, with the node and its place."""
+    """Every floating-point argument that is not used in float64, with the node and its place. A comparison with float64
+    has booleans as its result, and tells literals apart all the same."""
+    types = {node.name: node.type for node in graph.nodes}
     for node in graph.nodes:
-        if node.type is not None and node.type.dtype is DType.FLOAT64:
+        used = (node.type, *(types.get(name) for name in references(node)))
+        if any(type_ is not None and type_.dtype in _WIDE for type_ in used):
             continue
         for position, value in (*enumerate(node.args), *node.kwargs.items()):
             if isinstance(value, float) and isfinite(value) and value:
@@ -85,6 +89,8 @@ def _literals(graph: Graph, other: Graph, told: list[_Told]) -> Graph:
     meant: dict[float, float] = {}
     for value in own - theirs:
         candidates = {exact for exact in theirs if _rounds(value, exact)}
+        if any(not _single(value, exact) for exact in candidates & own):
+            continue  # who writes both in one program tells them apart
         if len(candidates) == 1:
             meant[value] = candidates.pop()
     forms = _closed(own - theirs - meant.keys(), other)
@@ -169,6 +175,11 @@ def _rounds(value: float, exact: float) -> bool:
         return True
     digits = _digits(value)
     return _DIGITS <= digits < _ALL_DIGITS <= _digits(exact) and float(f"{exact:.{digits - 1}e}") == value
+
+
+def _single(value: float, exact: float) -> bool:
+    """True if two literals are one number in float32."""
+    return bool(np.float32(value) == np.float32(exact))
 
 
 def _digits(value: float) -> int:

@@ -115,6 +115,12 @@ def test_a_folder_is_of_one_question(tmp_path: Path) -> None:
     (tmp_path / "operators.py").write_text("")
     with pytest.raises(UserError, match=r"operators\.py null"):
         opened(tmp_path / "out", request, {"effort": "normal"}, (tmp_path / "operators.py",))
+    (tmp_path / "config.json").write_text("{}")
+    named = Request(f"hf:{tmp_path},layers=1", f"hf:{tmp_path}/config.json")
+    opened(tmp_path / "named", named, {}, ())
+    (tmp_path / "config.json").write_text('{"eps": 1}')
+    with pytest.raises(UserError, match=r"config\.json"):  # the same name, and another model
+        opened(tmp_path / "named", named, {}, ())
     sweep = Sweep({"strict": False}, folder=folder)
     assert run_sweep([(label, request)], sweep, 1, None, Results({}, github=False)) == 0
     assert folder.read(request, label) is not None

@@ -253,7 +253,24 @@ def test_a_form_that_may_be_off_by_anything_is_no_table(program: str) -> None:
         assert compare(job_of(*pair)).verdict is Verdict.REFUTED
 
 
-@pytest.mark.parametrize(("dtype", "verdict"), [("float32", Verdict.PROVED), ("float64", Verdict.REFUTED)])
+@pytest.mark.parametrize(
+    ("dtype", "verdict"),
+    [("float32", Verdict.PROVED), ("float64", Verdict.REFUTED), ("complex128", Verdict.REFUTED)],
+)
 def test_a_literal_that_is_used_in_float64_is_exact(dtype: str, verdict: Verdict) -> None:
     program = f"x: {dtype}[6, 4]\nz = mul(x, NUMBER)\nd = sub(z, x)\ny = mul(d, 1e8)\n-> y"
     assert compare(job_of(*(program.replace("NUMBER", n) for n in ("1.00000001", "1.0")))).verdict is verdict
+
+
+def test_a_literal_that_float64_is_compared_with_is_exact() -> None:
+    """The result is a boolean, and differs at 9.9999999e-07."""
+    program = "x: float64[6]\ny = aten.gt.Scalar(x, NUMBER)\n-> y"
+    pair = (program.replace("NUMBER", n) for n in ("1e-06", "9.999999974752427e-07"))
+    assert not compare(job_of(*pair)).proved
+
+
+def test_a_program_that_writes_both_literals_tells_them_apart() -> None:
+    """In float32 these differ in eager, too: 1/3 with seven digits is another number of 32 bits."""
+    program = "x: float32[6]\na = mul(x, NUMBER)\nb = mul(x, 0.3333333333333333)\nc = sub(a, b)\ny = mul(c, 1e8)\n-> y"
+    pair = (program.replace("NUMBER", n) for n in ("0.3333333", "0.3333333333333333"))
+    assert compare(job_of(*pair)).verdict is Verdict.REFUTED

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 from collections.abc import Callable, Container, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from types import SimpleNamespace
+from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor
@@ -30,8 +32,6 @@ from tantamount.capture.torch.state import State
 from tantamount.errors import UserError
 
 __all__ = ["Callee", "Number", "Recorded", "Stage", "path_name", "runner", "without_history"]
-
-_DEEP = 3  # objects in objects that are looked into
 
 
 @dataclass(frozen=True)
@@ -228,24 +228,25 @@ def _check_gradients(program: Callee, whole: Sequence[Tensor], held: Sequence[Te
 def _results(returned: Any, numbers: bool = True) -> list[tuple[str, Tensor]]:
     """The tensors that a program returned, by their names in its containers, and its numbers, if they are asked for, as
     tensors. Of other objects, such as a cache, the tensors in their attributes. Raises :class:`UserError` for tensors
-    in sets, which have no order."""
+    in sets, which have no order, and in objects that do not show what they hold, such as iterators."""
     found: list[tuple[str, Tensor]] = []
     for path, leaf in pytree.tree_flatten_with_path(returned)[0]:
         name = path_name(path)
+        leaf = leaf.item() if isinstance(leaf, np.generic) else leaf
         inside, counted = _content(leaf), numbers
         if isinstance(leaf, Tensor):
             found.append((name or "output", leaf))
         elif isinstance(leaf, (bool, int, float, complex)):
             if numbers:
                 found.append((name or "output", _as_tensor(leaf, name)))
-        elif inside is None and _has_tensor(leaf, _DEEP):
-            if isinstance(leaf, (set, frozenset)):
+        elif inside is None and _has_tensor(leaf):
+            inside, counted = _attributes(leaf), False  # whose numbers are its own affair
+            if not _has_tensor(inside):
                 raise UserError(
                     "capture", place=name or "output", found=f"a tensor in a result of type {type(leaf).__name__}",
                     needed="tensors in lists, tuples, tables or objects",
                     hint="return the tensors themselves, or nothing of it",
                 )  # fmt: skip
-            inside, counted = dict(vars(leaf)), False  # whose numbers are its own affair
         if inside is not None:
             found += [(f"{name}.{part}" if name else part, tensor) for part, tensor in _results(inside, counted)]
     return found
@@ -276,15 +277,24 @@ def _content(leaf: object) -> Any:
     return list(leaf) if isinstance(leaf, (list, tuple)) else None
 
 
-def _has_tensor(leaf: object, depth: int) -> bool:
-    """True for a tensor, and for an object with one in it that no module owns, as far as objects are looked into."""
-    if isinstance(leaf, Tensor):
-        return True
-    if isinstance(leaf, (type, nn.Module)) or not depth:
-        return False
-    content = list(leaf) if isinstance(leaf, (set, frozenset)) else _content(leaf)
-    inside = getattr(leaf, "__dict__", {}) if content is None else content
-    return any(_has_tensor(part, depth - 1) for part in pytree.tree_leaves(dict(inside) if content is None else inside))
+def _attributes(leaf: object) -> dict[str, Any]:
+    """The attributes of an object, in its table and in its slots."""
+    slots = [name for kind in type(leaf).__mro__ for name in kind.__dict__.get("__slots__", ())]
+    return {name: getattr(leaf, name) for name in slots if hasattr(leaf, name)} | dict(getattr(leaf, "__dict__", {}))
+
+
+def _has_tensor(leaf: object) -> bool:
+    """True for a tensor, and for whatever holds one that no module or function owns."""
+    seen: set[int] = set()
+    left = [leaf]
+    while left:
+        one = left.pop()
+        if isinstance(one, Tensor):
+            return True
+        if id(one) not in seen and not isinstance(one, (type, nn.Module, ModuleType, FunctionType)):
+            seen.add(id(one))
+            left += gc.get_referents(one)
+    return False
 
 
 def _gradients(program: Callee, own: Mapping[str, Tensor], filled: Sequence[Any]) -> list[tuple[str, Tensor]]:

@@ -69,6 +69,8 @@ def trilinear(
     rank = i1.rank + len(expand1)
     if any(x.rank + len(added) != rank for x, added in ((i2, expand2), (i3, expand3))) or rank > len(_LABELS):
         raise ShapeProblem(f"{i1.type}, {i2.type} and {i3.type} with {expand1}, {expand2} and {expand3}")
+    if {*expand1} & {*expand2} & {*expand3}:  # of which eager makes an empty one, or takes nothing at all
+        raise ShapeProblem(f"a dimension that no operand has: expand {expand1}, {expand2} and {expand3}")
     labels = _LABELS[:rank]
     wide: list[Tensor] = []
     for x, added in ((i1, expand1), (i2, expand2), (i3, expand3)):

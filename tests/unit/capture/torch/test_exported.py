@@ -91,3 +91,15 @@ def test_a_file_that_is_not_there_or_not_a_program(tmp_path: Path) -> None:
 def test_an_exported_program_takes_no_arguments(program: torch.export.ExportedProgram) -> None:
     with pytest.raises(tt.UserError, match="its shapes are fixed"):
         tt.capture(program, ARGUMENTS)
+
+
+def test_exported_programs_with_inputs_are_told_that_they_need_none() -> None:
+    """They have a state dict, as modules do, and are none."""
+
+    class Scaled(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * 2
+
+    program = torch.export.export(Scaled(), (torch.zeros(4),))
+    with pytest.raises(tt.errors.UserError, match="its shapes are fixed"):
+        tt.compare(program, program, inputs=(torch.zeros(4),))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tantamount as tt
@@ -292,13 +294,42 @@ def test_what_an_object_holds_that_is_returned_is_a_result() -> None:
     assert tt.compare(first, other, accept=["relation-guessed"]).verdict is tt.Verdict.REFUTED
 
 
-def test_a_tensor_in_a_set_that_is_returned_is_refused() -> None:
+class Slotted:
+    __slots__ = ("kept",)
+
+    def __init__(self, kept: object) -> None:
+        self.kept = kept
+
+
+def test_objects_in_slots_and_deep_inside_are_opened() -> None:
+    def program(x: torch.Tensor) -> object:
+        deep: object = x * 3
+        for _ in range(6):
+            deep = Slotted(deep)
+        return x * 2, deep
+
+    graph = tt.capture(program, (torch.zeros(2),)).graph
+    assert [output.name for output in graph.outputs] == ["0", "1" + 6 * ".kept"]
+
+
+@pytest.mark.parametrize(
+    ("holding", "kind"),
+    [
+        (lambda x: {x}, "set"),
+        (lambda x: iter([x]), "list_iterator"),
+        (lambda x: ValueError(x), "ValueError"),
+        (lambda x: functools.partial(print, x), "partial"),
+    ],
+)
+def test_a_tensor_in_what_does_not_show_it_is_refused(holding: Callable[[torch.Tensor], object], kind: str) -> None:
     with pytest.raises(UserError) as error:
-        tt.capture(lambda x: (x * 2, {x * 3}), (torch.zeros(2),))
-    assert error.value.found == "a tensor in a result of type set"
+        tt.capture(lambda x: (x * 2, holding(x * 3)), (torch.zeros(2),))
+    assert error.value.found == f"a tensor in a result of type {kind}"
 
 
-@pytest.mark.parametrize(("number", "other"), [(3, 4), (True, False), (1.5, 1.25), (1j, 2j)])
+@pytest.mark.parametrize(
+    ("number", "other"), [(3, 4), (True, False), (1.5, 1.25), (1j, 2j), (np.float32(3), np.float32(4))]
+)
 def test_numbers_that_are_returned_are_results(number: complex, other: complex) -> None:
     first, same, differs = (tt.capture(lambda x, k=k: {"y": x, "n": k}, (X,)) for k in (number, number, other))
     assert {output.name for output in first.graph.outputs} == {"y", "n"}
