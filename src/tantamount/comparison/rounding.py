@@ -147,7 +147,10 @@ class _Rounding(Interpretation):
         return Bounded(self.on.convert(x.value, source, target), x.error)
 
     def add(self, x: Bounded, y: Bounded) -> Bounded:
-        return self._rounded(self.on.add(x.value, y.value), x.error + y.error)
+        """A sum that may be off by its own size says nothing of what was added: it has no bound."""
+        found = self._rounded(self.on.add(x.value, y.value), x.error + y.error)
+        lost = (found.error > 0) & (found.error >= np.abs(found.value))
+        return Bounded(found.value, np.where(lost, np.inf, found.error))
 
     def mul(self, x: Bounded, y: Bounded) -> Bounded:
         error = np.abs(x.value) * y.error + np.abs(y.value) * x.error + x.error * y.error

@@ -245,6 +245,13 @@ y = mul(x, c)
 TURNED = CANCELLED.replace("f = add(n, 1e8)\nc = sub(f, 1e8)", "f = mul(n, 1e9)\nc = aten.sin.default(f)")
 
 
+def test_small_numbers_beside_a_large_one_that_cancel_are_no_table() -> None:
+    program = CANCELLED.replace("0.1, 0.2, 0.3, 0.4", "1000.0, 3.7, 2.1, 0.5")
+    pair = program, recorded(np.array([1000.0, -40.0, 40.0, -30.0]))
+    assert with_closed_forms(job_of(*pair))[1] == ()
+    assert compare(job_of(*pair)).verdict is Verdict.REFUTED
+
+
 @pytest.mark.parametrize("program", [CANCELLED, TURNED])
 def test_a_form_that_may_be_off_by_anything_is_no_table(program: str) -> None:
     table = recorded(np.array([0.5, -0.25, 0.7, 0.1]))
