@@ -335,11 +335,11 @@ class Reference(ArrayLayout):
                 np.add.at(target, flat, written)
         else:
             target[flat] = written
-            writes = np.zeros(target.shape[: len(chosen)], dtype=np.int64)
-            np.add.at(writes, flat, 1)
-            self._flag("double-write", np.count_nonzero(writes > 1))
+            lost = np.zeros(target.shape, dtype=np.bool_)  # where another value than the one that stays was written
+            np.logical_or.at(lost, flat, target[flat] != written)
+            self._flag("double-write", np.count_nonzero(lost))
             if target.dtype.kind in "fc":
-                target[writes > 1] = np.nan
+                target[lost] = np.nan
         return np.transpose(target, np.argsort(order))
 
     def _indexed(self, x: Array, indices: Sequence[Array | None]) -> tuple[Array, list[Array], Array, tuple[int, ...]]:
