@@ -11,6 +11,7 @@ from tantamount.capture.fields import Place
 from tantamount.capture.files import read_text
 from tantamount.errors import UserError
 from tantamount.limits import limits_from_environment
+from tantamount.plan.read import FORMAT
 
 __all__ = ["TABLE", "files_of", "only_a_plan", "only_plans", "plan_file", "programs_of"]
 
@@ -57,7 +58,7 @@ def only_a_plan(folder: Path) -> bool:
         known = {TABLE, *files_of(table)}
     except (UserError, OSError, LookupError, AttributeError, TypeError):
         return False  # whatever it is, it is not a plan that was written here
-    return all(entry.name in known and entry.is_file() for entry in folder.iterdir())
+    return table.get("format") == FORMAT and all(e.name in known and e.is_file() for e in folder.iterdir())
 
 
 def only_plans(folder: Path) -> bool:

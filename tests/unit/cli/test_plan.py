@@ -150,6 +150,10 @@ def test_a_folder_with_other_files_gets_no_plan(tmp_path: Path) -> None:
     (mutants / "000" / "mine").unlink()
     assert done(*asked, "--count", "1", "--force") == 0
     assert sorted(entry.name for entry in mutants.iterdir()) == ["000"]
+    (mutants / "001").mkdir()
+    (mutants / "001" / "plan.toml").write_text('[part.one]\nspec = "chapter.tex"\nimpl = "chapter.tex"')
+    (mutants / "001" / "chapter.tex").touch()
+    assert done(*asked, "--count", "1", "--force") == 2, "a table of another tool that has the name of a plan's"
     before = {entry.name for entry in plan.parent.iterdir()}
     assert done("new", "llama3-8b", "-o", str(plan.parent)) == 2
     assert {entry.name for entry in plan.parent.iterdir()} == before
