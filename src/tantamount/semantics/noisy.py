@@ -15,6 +15,8 @@ from tantamount.semantics.reference import Array, Masks, Reference
 __all__ = ["Noisy", "RoundingNoise"]
 
 _LAST_DIGIT = 2.0**-52
+_NORMAL = 2.0**-1022  # the least number of all digits
+_GRAINS = 2.0**-1071  # a few times the least number there is
 _SPLIT = 2.0**27 + 1  # parts a float64 into two halves
 _WHOLE = 2.0**53
 _SCALE = 2.0**6  # numbers of so many binary places count as whole
@@ -28,9 +30,13 @@ class RoundingNoise(Reference):
     def _rounded(self, x: Array, exact: Array | bool) -> Array:
         if x.dtype.kind != "f" or bool(np.all(exact)):
             return x
-        error = 1 + _LAST_DIGIT * self.generator.standard_normal(x.shape)
+        error = self.generator.standard_normal(x.shape)
         with np.errstate(over="ignore"):  # the largest number times more than 1
-            return np.asarray(np.where(exact, x, x * error))
+            found = x * (1 + _LAST_DIGIT * error)
+        small = np.abs(x) < _NORMAL
+        if small.any():  # what has left the range of float64 below has few digits, or none, and is no 0
+            found = np.where(small, found + _GRAINS * np.abs(error), found)
+        return np.asarray(np.where(exact, x, found))
 
     def add(self, x: Array, y: Array) -> Array:
         return self._rounded(total := super().add(x, y), _exact_sum(x, y, total))

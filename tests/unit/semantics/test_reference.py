@@ -15,6 +15,7 @@ from tantamount.errors import InternalError, Unsupported
 from tantamount.ir.types import DType, Kind
 from tantamount.ops.algebra import PerRank
 from tantamount.ops.functions import Ties
+from tantamount.semantics.noisy import Noisy
 from tantamount.semantics.reference import Flag, IntegerOverflow, Reference
 
 
@@ -301,3 +302,13 @@ def test_a_group_is_the_rank_alone() -> None:
     assert inner is r
     same(value, [[1, 2]])
     same(r.leave_group(value, (2,), "tp"), [1, 2])
+
+
+@pytest.mark.parametrize(("exponent", "least"), [(-744.0, 1e-2), (-800.0, 1e-2), (-10.0, 0.0)])
+def test_rounding_errors_of_what_underflows_are_seen(exponent: float, least: float) -> None:
+    """The logarithm of a number of few digits is off by much, and of one that became 0 it is none."""
+    x = np.full((8,), exponent)
+    logs = [r.log(r.exp(x)) for r in (Noisy(noise=1), Noisy(noise=2))]
+    apart = float(np.abs(logs[0] - logs[1]).max())
+    assert apart > least if least else apart < 1e-12
+    assert (Noisy(noise=1).exp(np.full((2,), -np.inf)) == 0).all()
