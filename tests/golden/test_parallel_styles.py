@@ -28,7 +28,7 @@ TWINS = {
     "fsdp2": ("(model(x) - target).square().mean()", "2 times too large", "grad head.weight", "output"),
     "fsdp2_tensor_parallel": ("loss.backward()", "2 times too small", "grad 0.gate.weight", "output"),
     "hsdp": ("loss.backward()", "a mean over replicate is missing", "grad up.weight", "output"),
-    "data_parallel": ("/ len(labels)", "4 times too large", "grad 0.weight", "output"),
+    "data_parallel": ("dist.all_reduce(parameter.grad, op", "4 times too large", "grad 0.weight", "output"),
     "gradient_hooks": ("lambda gradient: 2 * gradient", "2 times too large", "grad 0.weight", "output"),
     "gradient_accumulation": ("mse_loss(model(part), wanted)", "3 times too large", "grad 0.weight", None),
     "zero1": ("chunk(RANKS)[owner]", "down.weight[0:4] is needed", "new up.weight", "new optimizer:up.weight.exp_avg"),
@@ -53,7 +53,7 @@ TWINS = {
     "ulysses": ("to_positions(y, broken=self.broken)", "applies transpose", "output", None),
     "quantised_activations": ("x.abs().amax", "a maximum over tp is missing", "output", None),
     "quantised_weights": ("self.weight - self.zero).to", "the implementation wraps around", "output", None),
-    "expert_parallel": ("combine if self.broken else dispatch", "an extra factor max", "output", None),
+    "expert_parallel": ("combine if self.broken else dispatch", "mul is needed", "output", None),
 }
 
 

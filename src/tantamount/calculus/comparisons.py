@@ -310,8 +310,10 @@ def _affine_guard(
 
 
 def _digits(index: Coordinate, box: Ranges) -> tuple[Coordinate, ...] | None:
-    """What has to be 0 for ``s v + r`` to be 0, if the values of r on the box span less than s, so that at most one of
-    them is a multiple m of s: ``s v + m`` and ``r - m``, or 1, which never is; ``None`` without such a v."""
+    """The coordinates that have to be 0 for ``s v + r`` to be 0, if the values of r on the box span less than s.
+
+    At most one of them is a multiple m of s then: they are ``s v + m`` and ``r - m``, or 1, which never is 0, if there
+    is none; ``None`` without such a v."""
     v, s = max(index.parts, key=lambda part: abs(part[1]))
     if is_size(s) or len(index.parts) == 1:
         return None

@@ -1,4 +1,4 @@
-"""What becomes of the outputs once a change is made."""
+"""The outputs once a change is made: which become right, and whether all are."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tantamount.errors import TantamountError
 
 __all__ = ["all_right", "is_gone", "repaired_by"]
 
+_SMALL = 1e-5  # a difference beside which rounding may be seen
 _GONE = 1e-2  # of a difference, on another input than the one on which a change makes outputs right
 
 
@@ -40,6 +41,7 @@ def is_gone(start: Start, edit: Edit, name: str) -> bool:
     difference that is small itself, that of an epsilon, rounding may be seen in a deep program."""
     replay = start.matches.replay
     try:
-        return replay.apart([name], edit.changes) <= _GONE * replay.apart([name])
+        before = replay.apart([name])
+        return before < _SMALL and replay.apart([name], edit.changes) <= _GONE * before
     except TantamountError:
         return False

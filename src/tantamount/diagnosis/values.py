@@ -561,8 +561,12 @@ class Values(Attributes):
         return None
 
     def _unreached(self, wanted: Part) -> Account | None:
-        """Part of an input never gets there."""
-        parts = unreached(self.matches, self.place, wanted)
+        """Part of an input never gets there; that of a summand, a product with a part of it, comes with the others."""
+        facts = self.matches.facts(self.place)
+        product = bool(facts.linear) and not facts.elementwise
+        parts = (
+            [] if product and self.place in self.matches.reduced_later else unreached(self.matches, self.place, wanted)
+        )
         if not parts:
             return None
         texts = [self.part(part) for part in parts]

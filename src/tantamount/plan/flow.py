@@ -50,10 +50,10 @@ class Meeting:
 
 @dataclass(frozen=True)
 class Flow:
-    """What waits for what. ``steps[k]``: the event that is posted in step ``k``; ``None`` where an event is over (the
-    step after that in which it is posted), or a message or a collective: ``ends[k]`` are the events that have it. In
-    ``order`` every step comes after those it waits for; or it has those that could be ordered, if ``cycle`` (messages
-    that wait for each other, each for the next one) is not empty."""
+    """The steps of a schedule. ``steps[k]``: the event that is posted in step ``k``; ``None`` where an event is over
+    (the step after that in which it is posted), or a message or a collective: ``ends[k]`` are the events that have it.
+    In ``order`` every step comes after those it waits for; or it has those that could be ordered, if ``cycle``
+    (messages that wait for each other, each for the next one) is not empty."""
 
     steps: tuple[At | None, ...]
     ends: tuple[tuple[At, ...], ...]
