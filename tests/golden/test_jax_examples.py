@@ -17,7 +17,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 # example -> the line of the implementation that its broken twin is blamed for, and a part of what is said of it
 TWINS = {
     "jax_sharding": ("part = h @ weight", 'Partial("sum")'),
-    "jax_shard_map": ("jax.nn.gelu(hidden) @ down", "elements is wanted"),
+    "jax_shard_map": ("jax.nn.gelu(hidden) @ down", "down["),
 }
 
 

@@ -121,9 +121,10 @@ def known_rows(whole: Array, value: Array, dim: int) -> tuple[int | None, ...]:
 
 
 def unreached(matches: ValueMatches, place: Place, wanted: Part) -> list[Part]:
-    """Parts of inputs that the specification's tensor depends on, and that the place is not computed from at all."""
+    """Parts of inputs that the specification's tensor depends on, and that the place is not computed from at all, nor
+    what is added to it, if it is a product with a part of a sum."""
     found: list[Part] = []
-    above = matches.replay.above([place])
+    above = matches.replay.above(_added_up(matches, place))
     for name in sorted(matches.whole_origin[wanted[0]]):
         whole = matches.replay.wanted(name)
         if whole is None or whole.dtype.kind != "f" or whole.ndim == 0:
@@ -141,6 +142,17 @@ def unreached(matches: ValueMatches, place: Place, wanted: Part) -> list[Part]:
         if box is not None and reached.any() and _matters(matches, name, ~reached, wanted, place):
             found.append((name, box))
     return found
+
+
+def _added_up(matches: ValueMatches, place: Place) -> list[Place]:
+    """The place, and, of a product that is reduced by a sum further down, the same one on the ranks that take part."""
+    facts, replay = matches.facts(place), matches.replay
+    if facts.linear and not facts.elementwise and place in matches.reduced_later:
+        below = replay.below([place])
+        for one in replay.order:
+            if one[0] == place[0] and one in below and matches.facts(one).collective and matches.facts(one).sums:
+                return [(rank, place[1]) for rank, _ in replay.partners[one] if (rank, place[1]) in replay.operands]
+    return [place]
 
 
 def _first(matches: ValueMatches, place: Place) -> bool:

@@ -561,13 +561,8 @@ class Values(Attributes):
         return None
 
     def _unreached(self, wanted: Part) -> Account | None:
-        """Part of an input never gets there; what a product with a part of a sum lacks comes with the others."""
-        parts, facts = unreached(self.matches, self.place, wanted), self.matches.facts(self.place)
-        c = self.matches.class_of.get(self.place)
-        if c is not None and facts.linear and not facts.elementwise and self.place in self.matches.reduced_later:
-            for other in [one for one in c.places if one[1] == self.place[1] and one != self.place]:
-                lacking = unreached(self.matches, other, wanted)
-                parts = [part for part in parts if part in lacking]
+        """Part of an input never gets there."""
+        parts = unreached(self.matches, self.place, wanted)
         if not parts:
             return None
         texts = [self.part(part) for part in parts]
