@@ -47,8 +47,9 @@ class Values(Attributes):
             head = f"input {name}: rank {rank} holds {self.part(aligned)} where {self.part(wanted)} is needed"
             return self.made("operand", head, self._rows_of_places(), NO_HINT, wanted[0], wanted)
         if node.op == "input" and not (aligned is not None and self.matches.follows(wanted[0], aligned[0])):
-            unused = f": the implementation never reads {wanted[0]}" if wanted[0] in self.matches.unused else ""
-            head = f"{self.impl(self.place)} stands where {self.part(wanted)} is needed{unused}"
+            unused = f": the implementation never reads {self.theirs(wanted[0])}" * (wanted[0] in self.matches.unused)
+            own = f"the implementation's {self.place[1]}" if self.place[1] == wanted[0] else self.impl(self.place)
+            head = f"{own} stands where {self.part(wanted)} is needed{unused}"
             return self.made("operand", head, self._rows_of_places(), self._instead(), wanted[0], wanted)
         if (
             aligned is not None
