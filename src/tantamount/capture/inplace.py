@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from tantamount.errors import UserError
-from tantamount.ir.graph import Argument, Graph, Node, Output, Ref, references
+from tantamount.ir.graph import Argument, Graph, Node, Output, Ref, reading, references
 from tantamount.ir.types import Shape, TensorType
 from tantamount.ir.validate import node_place
 from tantamount.sizes.symbolic import alike, is_size
@@ -244,7 +244,7 @@ class _Memory:
         names = dict.fromkeys(references(node))
         here = {name: self.current(name, reader) for name in names}
         moved = {name: found for name, found in here.items() if found != name}
-        self.nodes.append(_with_references(node, moved) if moved else node)
+        self.nodes.append(reading(node, moved))
         self.types[node.name] = node.type
         if node.op == "call" and is_in_place(node.target):
             self._write(node)
@@ -415,13 +415,3 @@ def _span(split: Node, which: Argument, shape: Shape) -> tuple[int, int, int] | 
     if isinstance(sizes, tuple) and 0 <= which < len(known) == len(sizes):
         return dim % len(shape), sum(known[:which]), sum(known[: which + 1])
     return None
-
-
-def _with_references(node: Node, names: Mapping[str, str]) -> Node:
-    def argument(value: Argument) -> Argument:
-        if isinstance(value, tuple):
-            return tuple(map(argument, value))
-        return Ref(names.get(value.name, value.name)) if isinstance(value, Ref) else value
-
-    kwargs = {key: argument(value) for key, value in node.kwargs.items()}
-    return replace(node, args=tuple(map(argument, node.args)), kwargs=kwargs)

@@ -20,7 +20,7 @@ from tantamount.capture.readers import Reader, named
 from tantamount.capture.rule_expressions import graph_document, no_rule
 from tantamount.capture.size_symbols import decode_domain
 from tantamount.errors import TantamountError, UserError
-from tantamount.ir.graph import Argument, CustomOperator, Graph, Node, Output, Ref
+from tantamount.ir.graph import CustomOperator, Graph, Node, Output, Ref, reading
 from tantamount.ir.job import Job, Native, UserRule
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import Expectation, InputRelation
@@ -216,19 +216,8 @@ def _guarded(graph: Graph, holds: Graph) -> Graph:
 
 def renamed(node: Node, names: Mapping[str, str]) -> Node:
     """The node under another name, of operands under other names; a constant's value is under its name, too."""
-
-    def argument(value: Argument) -> Argument:
-        if isinstance(value, Ref):
-            return Ref(names.get(value.name, value.name))
-        return tuple(map(argument, value)) if isinstance(value, tuple) else value
-
-    return replace(
-        node,
-        name=names.get(node.name, node.name),
-        target=names.get(node.target, node.target) if node.op == "constant" else node.target,
-        args=tuple(map(argument, node.args)),
-        kwargs={key: argument(value) for key, value in node.kwargs.items()},
-    )
+    target = names.get(node.target, node.target) if node.op == "constant" else node.target
+    return replace(reading(node, names), name=names.get(node.name, node.name), target=target)
 
 
 def _looks_up(graph: Graph | None, node: Node) -> bool:

@@ -23,6 +23,7 @@ __all__ = [
     "Ref",
     "Setting",
     "Source",
+    "reading",
     "references",
 ]
 
@@ -224,3 +225,17 @@ def _read(arguments: tuple[Argument, ...], found: list[str]) -> None:
             found.append(argument.name)
         elif isinstance(argument, tuple):
             _read(argument, found)
+
+
+def reading(node: Node, copies: Mapping[str, str]) -> Node:
+    """The node, which reads other tensors: ``copies`` says which instead of which."""
+    if copies.keys().isdisjoint(references(node)):
+        return node
+
+    def argument(value: Argument) -> Argument:
+        if isinstance(value, tuple):
+            return tuple(map(argument, value))
+        return Ref(copies.get(value.name, value.name)) if isinstance(value, Ref) else value
+
+    kwargs = {key: argument(value) for key, value in node.kwargs.items()}
+    return replace(node, args=tuple(map(argument, node.args)), kwargs=kwargs)

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tantamount.capture.fields import Place, shown
-from tantamount.ir.graph import Argument, Graph, Node, Output, Ref
+from tantamount.ir.graph import Argument, Graph, Node, Output, Ref, reading
 from tantamount.ir.types import TensorType
 from tantamount.sizes.symbolic import is_size
 
@@ -94,7 +94,7 @@ def in_order(graph: Graph, inputs: Mapping[str, Order], outputs: Mapping[str, Or
     renamed: dict[str, str] = {}
     nodes: list[Node] = []
     for node in graph.nodes:
-        nodes.append(_renamed(node, renamed))
+        nodes.append(reading(node, renamed))
         if node.op == "input" and node.name in inputs:
             order = inputs[node.name]
             more = _moved(node, order, True, place.at(node.name), taken)
@@ -111,18 +111,6 @@ def in_order(graph: Graph, inputs: Mapping[str, Order], outputs: Mapping[str, Or
             source = more[-1].name
         results.append(replace(output, node=source))
     return replace(graph, nodes=tuple(nodes), outputs=tuple(results))
-
-
-def _renamed(node: Node, names: Mapping[str, str]) -> Node:
-    """The node, reading what has another name now."""
-
-    def argument(value: Argument) -> Argument:
-        if isinstance(value, tuple):
-            return tuple(map(argument, value))
-        return Ref(names.get(value.name, value.name)) if isinstance(value, Ref) else value
-
-    kwargs = {key: argument(value) for key, value in node.kwargs.items()}
-    return replace(node, args=tuple(map(argument, node.args)), kwargs=kwargs)
 
 
 def _moved(node: Node, order: Order, back: bool, place: Place, taken: set[str]) -> list[Node]:

@@ -15,7 +15,7 @@ from math import prod
 
 from tantamount.effort import Effort
 from tantamount.errors import TantamountError
-from tantamount.ir.graph import Graph, Node, Output, Ref, references
+from tantamount.ir.graph import Graph, Node, Output, Ref, reading, references
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import InputRelation, Partial, Placement, Replicate, Shard
@@ -26,7 +26,6 @@ from tantamount.proof.lemmas import InPieces, prove_in_pieces
 from tantamount.proof.microbatches import AXIS, Folding, copies_of
 from tantamount.proof.nodes import differs
 from tantamount.proof.outputs import show
-from tantamount.proof.pieces import reading
 from tantamount.proof.places import places_of
 from tantamount.proof.proof import Options
 from tantamount.proof.simpler import relations_of, told_back

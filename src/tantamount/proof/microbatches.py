@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tantamount.errors import TantamountError
-from tantamount.ir.graph import Graph, Node, Output, Ref, references
+from tantamount.ir.graph import Graph, Node, Output, Ref, reading, references
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import (
@@ -30,7 +30,6 @@ from tantamount.ops.classes import rank_classes
 from tantamount.ops.relations import even
 from tantamount.proof.copies import ADD, JOINS, SUM, Copies, NotAlike, blocks
 from tantamount.proof.outputs import output_node, show
-from tantamount.proof.pieces import reading
 from tantamount.proof.simpler import Simpler
 
 __all__ = ["AXIS", "Folding", "as_ranks", "copies_of"]

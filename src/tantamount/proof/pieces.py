@@ -7,13 +7,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, cast
 
-from tantamount.ir.graph import Argument, Device, Graph, Node, Output, Ref, Setting, references
+from tantamount.ir.graph import Device, Graph, Node, Output, Ref, Setting, reading, references
 from tantamount.ir.job import Job
 from tantamount.ir.relation import Expectation, InputRelation, Partial, RankTensor, Replicate, Shard, rank_tensors
 from tantamount.ir.types import DType
 from tantamount.ops.calls import operator_of
 
-__all__ = ["Piece", "Side", "Unfit", "carried", "key_of", "named", "program_key", "reading"]
+__all__ = ["Piece", "Side", "Unfit", "carried", "key_of", "named", "program_key"]
 
 
 class Unfit(Exception):
@@ -146,20 +146,6 @@ def _input(node: Node) -> Node:
     if node.type is None:
         raise Unfit
     return Node(node.name, "input", node.name, type=node.type, source=node.source)
-
-
-def reading(node: Node, copies: Mapping[str, str]) -> Node:
-    """The node, which reads other tensors: ``copies`` says which instead of which."""
-    if copies.keys().isdisjoint(references(node)):
-        return node
-
-    def argument(value: Argument) -> Argument:
-        if isinstance(value, tuple):
-            return tuple(map(argument, value))
-        return Ref(copies.get(value.name, value.name)) if isinstance(value, Ref) else value
-
-    kwargs = {key: argument(value) for key, value in node.kwargs.items()}
-    return replace(node, args=tuple(map(argument, node.args)), kwargs=kwargs)
 
 
 def named(relation: InputRelation | Expectation, name: str = "") -> set[str]:

@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from tantamount.ir.graph import Graph, Node, Ref, references
+from tantamount.ir.graph import Graph, Node, Ref, reading, references
 from tantamount.ir.job import Job
 from tantamount.ir.runs import Run, runs
 from tantamount.ir.types import Shape, TensorType
-from tantamount.proof.pieces import carried, named, reading
+from tantamount.proof.pieces import carried, named
 from tantamount.proof.places import stretched
 
 __all__ = ["in_shapes_of", "places_by_inputs"]

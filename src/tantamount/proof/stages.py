@@ -14,7 +14,7 @@ from functools import partial
 from itertools import pairwise
 
 from tantamount.errors import TantamountError
-from tantamount.ir.graph import Argument, Constant, CustomOperator, Graph, Node, Output, Ref, references
+from tantamount.ir.graph import Argument, Constant, CustomOperator, Graph, Node, Output, Ref, reading, references
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import (
@@ -34,7 +34,6 @@ from tantamount.ops.classes import RankClass, rank_classes
 from tantamount.ops.execute import Environment, Result, constant_type, recorded_constant, run_node
 from tantamount.ops.lockstep import run_ranks
 from tantamount.proof.outputs import show
-from tantamount.proof.pieces import reading
 from tantamount.proof.simpler import Simpler, as_placements
 
 __all__ = ["as_one_program"]
