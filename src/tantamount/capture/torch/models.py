@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, cast
 
@@ -98,6 +99,10 @@ def loader_of(model: Any, load: LoadInto | None, side: str) -> Callable[[Mapping
         wrong = other_shapes(side, own, {name: values.shape for name, values in checkpoint.items()})
         if wrong is not None:
             raise wrong
+        with _one_thread():
+            return filled(checkpoint)
+
+    def filled(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
         if not wide:
             wide.append(copy.deepcopy(model).double())
         held = copy.deepcopy(wide[0])
@@ -125,6 +130,17 @@ def loader_of(model: Any, load: LoadInto | None, side: str) -> Callable[[Mapping
         return {name: values[id(t)] for name, t in state if not t.is_complex()}
 
     return run
+
+
+@contextmanager
+def _one_thread() -> Generator[None]:
+    """PyTorch computes on one thread: small tensors are copied, and threads that wait for each other cost more."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def loading_of(
