@@ -9,7 +9,8 @@ that what is proved differs from what runs by that change and nothing else; a no
 - ``restricted-choice``: the node is a mask of zeros and ones, made by comparisons; strictly, it is one everywhere.
   Routing among the experts of a few nodes.
 - ``truncated-gradient``, ``stale-gradient``: the node is a rank's own part of what it contributes to a gradient; what
-  other ranks contribute is left out, or is that of an earlier run (:mod:`tantamount.plan.contributions`).
+  other ranks contribute is left out, or is that of an earlier run (:mod:`tantamount.plan.contributions`). Of what ranks
+  never compute the specification's tensor is named (:mod:`tantamount.plan.own_gradients`).
 """
 
 from __future__ import annotations

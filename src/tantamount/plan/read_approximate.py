@@ -8,6 +8,7 @@ from dataclasses import replace
 from tantamount.capture.fields import Fields, nearest, shown
 from tantamount.plan.approximate import GRADIENTS, KINDS, NotThat, strict_job
 from tantamount.plan.contributions import earlier_job, whole_job
+from tantamount.plan.own_gradients import own_job
 from tantamount.plan.parts import Approximation, Part, Runs
 
 __all__ = ["approximations_of"]
@@ -19,9 +20,14 @@ def approximations_of(top: Fields, parts: dict[str, Part], virtual: str) -> Iter
     outer = top.at("[approximate]")
     for name, value in outer.table(top.values.get("approximate", {}), "a table of approximations").items():
         place = outer.at(outer.name(name, "a name"))
-        fields = Fields.of(value, place, ("kind", "part", "nodes", "over", "state"), ("kind", "part", "nodes"))
+        fields = Fields.of(value, place, ("kind", "part", "nodes", "specification", "over", "state"), ("kind", "part"))
         kind, part = fields.at("kind").name(fields.get("kind")), fields.at("part").name(fields.get("part"))
         nodes, over = fields.names("nodes"), fields.names("over")
+        outer = fields.at("specification")
+        tensors = {
+            outer.name(key): outer.at(key).integer(dim, 0, 63, "the dimension along which ranks have parts of it")
+            for key, dim in outer.table(fields.values.get("specification", {})).items()
+        }
         state = {key: fields.at("state").at(key).name(x)
                  for key, x in fields.at("state").table(fields.values.get("state", {})).items()}  # fmt: skip
         if kind not in KINDS:
@@ -30,7 +36,10 @@ def approximations_of(top: Fields, parts: dict[str, Part], virtual: str) -> Iter
             raise fields.at("part").wrong(shown(part), "a part", code="unknown-part", hint=nearest(part, parts))
         axes = parts[part].job.mesh.axes
         known = set(over) <= axes.keys() and len(set(over)) == len(over)
-        if (kind == "restricted-choice") == bool(over) or not known or not nodes:
+        if tensors and (nodes or kind != "truncated-gradient"):
+            needed = "tensors of the specification for a truncated-gradient that names no nodes of the programs"
+            raise fields.at("specification").wrong(f"{', '.join(tensors)}, of a {kind}", needed, code="approximate")
+        if (kind == "restricted-choice") == bool(over) or not known or not (nodes or tensors):
             needed = f"nodes, and for all but a restricted-choice axes of {', '.join(axes)}"
             raise place.wrong(f"nodes {', '.join(nodes)} over {', '.join(over)}", needed, code="approximate")
         if (kind == "stale-gradient") != bool(state):
@@ -44,19 +53,32 @@ def approximations_of(top: Fields, parts: dict[str, Part], virtual: str) -> Iter
             raise fields.at("over").wrong(" and ".join(over), "one axis of several ranks", code="approximate")
         if kind in GRADIENTS and parts[part].runs is not Runs.PASS:
             raise fields.at("part").wrong(shown(part), "a part of kind pass", code="approximate")
+        if tensors and (parts[part].taken_as or parts[part].given_as):
+            found = "a part whose ranks have blocks in an order that is not the tensor's own"
+            raise fields.at("specification").wrong(found, "ranks that have blocks in their order", code="approximate")
         try:
-            parts[part] = _strict(name, parts[part], kind, nodes, over, state)
+            parts[part] = _strict(name, parts[part], kind, nodes, tensors, over, state)
         except NotThat as problem:
-            raise fields.at("nodes").wrong(str(problem), f"a {kind}", code="approximate") from None
-        yield Approximation(name, part, f"{kind} ({', '.join(nodes)}){_where(kind, over)}")
+            key = "specification" if tensors else "nodes"
+            raise fields.at(key).wrong(str(problem), f"a {kind}", code="approximate") from None
+        named = [f"{one} of the specification, along dimension {dim}" for one, dim in tensors.items()]
+        yield Approximation(name, part, f"{kind} ({', '.join((*nodes, *named))}){_where(kind, over)}")
 
 
 def _strict(
-    name: str, part: Part, kind: str, nodes: tuple[str, ...], over: tuple[str, ...], state: dict[str, str]
+    name: str,
+    part: Part,
+    kind: str,
+    nodes: tuple[str, ...],
+    tensors: dict[str, int],
+    over: tuple[str, ...],
+    state: dict[str, str],
 ) -> Part:
     if kind not in GRADIENTS:
         return replace(part, job=strict_job(part.job, kind, nodes, over))
     gradients = [stream.backward for stream in part.after.values() if stream.backward is not None]
+    if tensors:
+        return replace(part, job=own_job(part.job, tensors, over[0], gradients))
     if kind == "truncated-gradient":
         return replace(part, job=whole_job(part.job, nodes, over[0], gradients))
     job, claim = earlier_job(part.job, nodes, state, over[0], gradients)
