@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from math import prod
@@ -121,7 +121,7 @@ def _checked(
         if small is not None and small is not job and len(likely) == len(job.outputs):
             continue  # what is wrong is not there
         found = None if small is None else refine(small)
-        if found is not None and found.verdict is Verdict.REFUTED and _controlled(proof, known, found, effort):
+        if found is not None and found.verdict is Verdict.REFUTED and _controlled(proof, known, found, likely, effort):
             other = None if small is None else with_fewer(small, job)
             if other is None or _as_wrong(refine(other), found):
                 return replace(_wrong(part, found, small or job), reduced=text)
@@ -357,14 +357,20 @@ def _report(part: Part, outputs: tuple[OutputReport, ...], assumptions: tuple[As
     return PartReport(part.name, verdict, outputs, assumptions, 1, 1, 0, 0.0)
 
 
-def _controlled(proof: Proof, known: dict[str, OutputReport], small: Report, effort: Effort) -> bool:
-    """True if nothing that is proved of the part is refuted of its smaller form: it is the same program, then.
+def _controlled(
+    proof: Proof, known: dict[str, OutputReport], small: Report, likely: Collection[str], effort: Effort
+) -> bool:
+    """True if all that is proved of the part is proved of its smaller form, by the report on it or before (``likely``:
+    whoever finds a difference looks no further), and nothing that it refutes is: it is the same program, then.
 
     A number of the programs that was no size but looked like one may have come apart from what it should equal. Then
     outputs are equal at full size, which takes little time to show; that two differ may take any, and is not waited
     for."""
     found = {output.name: output.verdict for output in small.outputs}
-    if any(found.get(o.name) is not Verdict.PROVED for o in known.values() if o.verdict is Verdict.PROVED):
+    same = {name for name, verdict in found.items() if verdict is Verdict.PROVED} | {
+        name for name in likely if found.get(name) is not Verdict.REFUTED
+    }
+    if any(name not in same for name, output in known.items() if output.verdict is Verdict.PROVED):
         return False
     refuted = [name for name, verdict in found.items() if verdict is Verdict.REFUTED and name not in known]
     try:
