@@ -320,12 +320,13 @@ class Values(Attributes):
                 self.place = source
                 head = f"{self._content(source)} is added up over ranks where summands of {needed} are needed"
                 return self.made("operand", head, "", NO_HINT, part[0], part)
-            return self.made("operand", head, "", self._instead(), part[0], part)
+            found = self.made("operand", head, "", self._instead(), part[0], part)
+            return replace(found, sure=not reads_ or self._known((self.place[0], reads_)))
         needed = self._made_of(want, wanted)
         head = f"{self.impl(self.place)} reads {self._content(given)} where {needed} is needed"
         text = f"the specification's {self.spec(wanted[0])} reads {self._made_of(want)}"
         found = self.made("operand", head, text, self._instead(), wanted[0])
-        return replace(found, sure=self.matches.aligned(given) is not None or self._grounded(given))
+        return replace(found, sure=self._known(given))
 
     def _added_up(self, place: Place) -> Place | None:
         """The place of the summand that a sum over ranks makes the value of a place of; ``None`` if nothing does."""

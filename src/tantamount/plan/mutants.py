@@ -21,6 +21,7 @@ from tantamount.capture.documents import parse_toml
 from tantamount.capture.fields import Place
 from tantamount.capture.files import read_text
 from tantamount.capture.graph_document import graph_document
+from tantamount.capture.plan_text import in_ranges, in_runs
 from tantamount.capture.programs import write_document
 from tantamount.ir.graph import Graph, Node, Ref
 from tantamount.limits import limits_from_environment
@@ -270,13 +271,13 @@ def _apart(plan: Plan, table: Table, piece: Piece, prefix: str) -> dict[str, str
         name = names[piece.part] if old_piece == piece else old_piece.part
         renumbered[old_piece] = Piece(name, counts.get(name, 0))
         counts[name] = counts.get(name, 0) + 1
-    table["model"]["pieces"] = [renumbered[x].part for x in plan.pieces]
-    table["model"]["stages"] = [[_text(renumbered[x]) for x in stage] for stage in plan.stages]
+    table["model"]["pieces"] = in_runs(renumbered[x].part for x in plan.pieces)
+    table["model"]["stages"] = [_owned([renumbered[x] for x in stage]) for stage in plan.stages]
     return names
 
 
-def _text(piece: Piece) -> str:
-    return f"{piece.part} {piece.number}"
+def _owned(stage: Sequence[Piece]) -> str:
+    return in_ranges((piece.part, piece.number) for piece in stage)
 
 
 # ---------------------------------------------------------------------------------------------- stages and joints
@@ -284,7 +285,7 @@ def _stages(plan: Plan, table: Table, random_: random.Random) -> PlanMutant | No
     """Layers on other stages than where they belong."""
     if len(plan.stages) < 2:
         return None
-    stages = [[_text(piece) for piece in stage] for stage in plan.stages]
+    stages = [list(stage) for stage in plan.stages]
     at = random_.randrange(len(stages) - 1)
     kind = random_.choice(("exchanged", "twice", "lost"))
     first, second = stages[at][-1], stages[at + 1][0]
@@ -295,9 +296,10 @@ def _stages(plan: Plan, table: Table, random_: random.Random) -> PlanMutant | No
     else:
         stages[at].pop()
     changed = deepcopy(table)
-    changed["model"]["stages"] = stages
-    said = {"exchanged": f"and {second} are exchanged", "twice": f"is on stage {at + 1}, too", "lost": "is on no stage"}
-    return PlanMutant("device assignment", f"{first} {said[kind]}", "stages", changed)
+    changed["model"]["stages"] = [_owned(stage) for stage in stages]
+    last, next_ = (f"{piece.part} {piece.number}" for piece in (first, second))
+    said = {"exchanged": f"and {next_} are exchanged", "twice": f"is on stage {at + 1}, too", "lost": "is on no stage"}
+    return PlanMutant("device assignment", f"{last} {said[kind]}", "stages", changed)
 
 
 def _unreduced(plan: Plan, table: Table, random_: random.Random) -> PlanMutant | None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import tomli_w
 
+from tantamount.capture.plan_text import in_ranges, in_runs
 from tantamount.capture.programs import Program, write_document
 from tantamount.capture.torch.training.ranks import Placed, Side, in_order
 from tantamount.errors import UserError
@@ -110,7 +111,7 @@ class PlanFolder:
                 **({"groups": groups} if groups else {}),
             },
             "data": {"microbatches": microbatches},
-            "model": {"pieces": list(_runs(pieces)), "stages": [", ".join(_owned(stage)) for stage in stages]},
+            "model": {"pieces": in_runs(pieces), "stages": [in_ranges(stage) for stage in stages]},
             "schedule": schedule,
             **({"finish": finish} if finish else {}),
             "part": self.parts,
@@ -121,24 +122,3 @@ class PlanFolder:
 
 def _table(placed: Placed | str) -> Any:
     return placed if isinstance(placed, str) else dict(placed) if placed else "Replicate()"
-
-
-def _runs(pieces: Sequence[str]) -> Sequence[str]:
-    """``layer * 3`` for three pieces of one part, one after the other."""
-    found: list[list[Any]] = []
-    for piece in pieces:
-        if found and found[-1][0] == piece:
-            found[-1][1] += 1
-        else:
-            found.append([piece, 1])
-    return [name if count == 1 else f"{name} * {count}" for name, count in found]
-
-
-def _owned(stage: Sequence[tuple[str, int]]) -> Sequence[str]:
-    found: list[list[Any]] = []
-    for part, number in stage:
-        if found and found[-1][0] == part and found[-1][2] == number - 1:
-            found[-1][2] = number
-        else:
-            found.append([part, number, number])
-    return [f"{part} {low}-{high}" for part, low, high in found]
