@@ -14,7 +14,7 @@ TESTS ?= tests
 
 help:
 	@echo "setup   create $(VENV) with the tantamount command and everything the tests need"
-	@echo "demo    prove two correct pairs and refute two wrong ones (no PyTorch needed)"
+	@echo "demo    prove four pairs of programs and refute their wrong twins (no PyTorch needed)"
 	@echo "test    run the tests (TESTS=path selects, TEST_WORKERS=n processes)"
 	@echo "test-browser  install Chromium and Jupyter and run the tests of HTML reports and of the notebook"
 	@echo "test-models  install transformers and ONNX Runtime beside it and run the tests that need them"
@@ -43,13 +43,14 @@ $(SETUP): pyproject.toml | $(BIN)/python
 	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib src || true  # some files are templates
 	@touch $@ $(BASE)
 
-# The jobs named wrong.toml are wrong on purpose: exit code 1 (REFUTED) is what is expected of them, and nothing else.
+# What is named wrong.toml is wrong on purpose: exit code 1 (REFUTED) is what is expected of it, and nothing else.
 demo: $(BASE)
-	@for pair in mlp_tp2 gpt_tp2; do \
-	  for job in job wrong; do \
-	    echo "\$$ tantamount refine examples/$$pair/$$job.toml"; \
-	    $(BIN)/tantamount refine examples/$$pair/$$job.toml; code=$$?; echo; \
-	    case $$job in job) wanted=0 ;; *) wanted=1 ;; esac; \
+	@for shown in "refine examples/mlp_tp2/job" "refine examples/gpt_tp2/job" \
+	  "compare examples/attention/job" "plan verify examples/plans/llama3_405b/plan"; do \
+	  for file in $${shown##* } $$(dirname $${shown##* })/wrong; do \
+	    echo "\$$ tantamount $${shown% *} $$file.toml"; \
+	    $(BIN)/tantamount $${shown% *} $$file.toml; code=$$?; echo; \
+	    case $$file in */wrong) wanted=1 ;; *) wanted=0 ;; esac; \
 	    test $$code -eq $$wanted || { echo "demo: expected exit code $$wanted, got $$code"; exit 1; }; \
 	  done; \
 	done
