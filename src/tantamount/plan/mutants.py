@@ -303,14 +303,22 @@ def _stages(plan: Plan, table: Table, random_: random.Random) -> PlanMutant | No
 
 
 def _unreduced(plan: Plan, table: Table, random_: random.Random) -> PlanMutant | None:
-    """An update that takes the gradient as the passes left it."""
+    """An update that takes the gradient as the passes left it, where more than these was to be done."""
+    same = {
+        (given, part.takes.get(part.job.specification.output_nodes[output]))
+        for part in plan.parts.values()
+        for output, given in part.gives.items()
+    }
     places = [
         (part, tensor, gradient)
         for part in plan.parts.values()
         if part.runs is Runs.PIECE and part.updates
         for tensor, taken in part.takes.items()
         for gradient in plan.parts[part.of].parameters.values()
-        if taken != gradient and taken.split("_", 1)[-1] == gradient.split("_", 1)[-1] and taken.startswith("g_")
+        if taken != gradient
+        and taken.split("_", 1)[-1] == gradient.split("_", 1)[-1]
+        and taken.startswith("g_")
+        and (taken, gradient) not in same
     ]
     if not places:
         return None
