@@ -305,9 +305,11 @@ def _stages(plan: Plan, table: Table, random_: random.Random) -> PlanMutant | No
 def _unreduced(plan: Plan, table: Table, random_: random.Random) -> PlanMutant | None:
     """An update that takes the gradient as the passes left it, where more than these was to be done."""
     same = {
-        (given, part.takes.get(part.job.specification.output_nodes[output]))
+        (given, taken)
         for part in plan.parts.values()
         for output, given in part.gives.items()
+        for tensor, taken in part.takes.items()
+        if part.job.inputs[tensor].placements == part.job.outputs[output].placements
     }
     places = [
         (part, tensor, gradient)
