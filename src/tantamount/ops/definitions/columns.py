@@ -2,52 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from tantamount.ir.types import DType
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.builder import Builder, ShapeProblem
-from tantamount.ops.definitions.convolution import joined, per_dimension
+from tantamount.ops.definitions.convolution import per_dimension
 from tantamount.ops.definitions.in_place import require_float
 from tantamount.ops.definitions.joining import constant_pad_nd
+from tantamount.ops.definitions.windows import Line
 from tantamount.ops.table import Integers, operator
 
 _CONVOLUTION = "convolution"
 
 
-@dataclass(frozen=True)
-class _Line:
-    """The windows along one dimension of ``size`` elements: ``count`` of ``kernel`` elements."""
-
-    size: int
-    count: int
-    kernel: int
-    stride: int
-    padding: int
-    dilation: int
-
-    def places(self, b: Builder) -> Tensor:
-        """The place among the padded elements of every element of every window, (kernel, count)."""
-        return b.add(b.unsqueeze(b.mul(b.iota(self.kernel), self.dilation), 1), b.mul(b.iota(self.count), self.stride))
-
-    def guards(self, b: Builder, dtype: DType) -> Tensor:
-        return joined(b, self.size, self.count, self.kernel, self.stride, self.padding, self.dilation, dtype)
+def _places(b: Builder, line: Line) -> Tensor:
+    """The place among the padded elements of every element of every window, (kernel, count)."""
+    return b.add(b.unsqueeze(b.mul(b.iota(line.kernel), line.dilation), 1), b.mul(b.iota(line.count), line.stride))
 
 
 def _lines(
     sizes: Integers, kernel_size: Integers, dilation: Integers, padding: Integers, stride: Integers
-) -> tuple[_Line, _Line]:
+) -> tuple[Line, Line]:
     """The windows along the two dimensions of an image. Raises :class:`ShapeProblem` where there is none."""
     kernels = per_dimension(kernel_size, 2, "kernel_size", 1)
     strides = per_dimension(stride, 2, "stride", 1)
     paddings = per_dimension(padding, 2, "padding", 0)
     reaches = per_dimension(dilation, 2, "dilation", 1)
-    lines: list[_Line] = []
+    lines: list[Line] = []
     for size, kernel, step, pad, reach in zip(sizes, kernels, strides, paddings, reaches, strict=True):
         count = (size + 2 * pad - reach * (kernel - 1) - 1) // step + 1
         if count < 1:
             raise ShapeProblem(f"windows of {kernel} elements of {size}, padded by {pad}")
-        lines.append(_Line(size, count, kernel, step, pad, reach))
+        lines.append(Line(size, count, kernel, step, pad, reach))
     return lines[0], lines[1]
 
 
@@ -62,8 +46,8 @@ def im2col(
     n, c = x.shape[:2]
     rows, columns = _lines(x.shape[2:], kernel_size, dilation, padding, stride)
     padded = constant_pad_nd(b, x, (columns.padding, columns.padding, rows.padding, rows.padding))
-    found = b.gather(padded, [None, None, rows.places(b), None])  # [i, h, n, c, x]
-    found = b.gather(found, [None, None, None, None, columns.places(b)])  # [j, w, i, h, n, c]
+    found = b.gather(padded, [None, None, _places(b, rows), None])  # [i, h, n, c, x]
+    found = b.gather(found, [None, None, None, None, _places(b, columns)])  # [j, w, i, h, n, c]
     flat = b.reshape(
         b.permute(found, [4, 5, 2, 0, 3, 1]), (n, c * rows.kernel * columns.kernel, rows.count * columns.count)
     )
@@ -89,6 +73,6 @@ def col2im(
     if x.shape[1] % places or x.shape[2] != rows.count * columns.count:
         raise ShapeProblem(f"{self.type} for {rows.count} x {columns.count} windows of {places} elements")
     parts = (x.shape[0], x.shape[1] // places, rows.kernel, columns.kernel, rows.count, columns.count)
-    guards = rows.guards(b, x.dtype), columns.guards(b, x.dtype)
+    guards = rows.joined(b, x.dtype), columns.joined(b, x.dtype)
     found = b.contract("ncijhw,yhi,xwj->ncyx", b.reshape(x, parts), *guards, choices=2)
     return found if x is self else b.squeeze(found, [0])

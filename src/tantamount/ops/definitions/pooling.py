@@ -3,68 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from itertools import groupby
 
 from tantamount.ir.types import DType
 from tantamount.ops.algebra import PerRank, Tensor
 from tantamount.ops.builder import Builder, ShapeProblem, exact
-from tantamount.ops.definitions.convolution import COARSE, FINE, KERNEL, joined, per_dimension
-from tantamount.ops.definitions.in_place import few, require_float
+from tantamount.ops.definitions.convolution import COARSE, FINE, KERNEL, per_dimension
+from tantamount.ops.definitions.in_place import require_float
 from tantamount.ops.definitions.reduction import CHOICE, chosen_order, take_along
+from tantamount.ops.definitions.windows import Line
 from tantamount.ops.table import Integers, Scalars, operator
 
 _CONVOLUTION, _BACKWARD = "convolution", "backward"
 _LEAD = "abc"
-
-
-@dataclass(frozen=True)
-class _Line:
-    """The windows along one dimension: ``size`` elements, ``count`` windows of ``kernel`` elements."""
-
-    size: int
-    count: int
-    kernel: int
-    stride: int
-    padding: int
-    dilation: int
-
-    @property
-    def leaves(self) -> bool:
-        """True if some window reaches beyond the elements."""
-        end = (self.count - 1) * self.stride + (self.kernel - 1) * self.dilation - self.padding
-        return self.padding > 0 or end >= self.size
-
-    def joined(self, b: Builder, dtype: DType) -> Tensor:
-        return joined(b, self.size, self.count, self.kernel, self.stride, self.padding, self.dilation, dtype)
-
-    def places(self, b: Builder) -> Tensor:
-        """The place of every element of every window, (count, kernel); beyond the borders too."""
-        first = b.sub(b.mul(b.unsqueeze(b.iota(self.count), 1), self.stride), self.padding)
-        return b.add(first, b.mul(b.iota(self.kernel), self.dilation))
-
-    def inside(self, b: Builder, places: Tensor) -> Tensor:
-        """A boolean for every place: true of elements, false of the padding."""
-        return b.and_(b.not_(b.less(places, 0)), b.less(places, self.size))
-
-    def first(self, b: Builder) -> Tensor:
-        """The first place of every window that is one of an element, (count,)."""
-        starts = [k * self.stride - self.padding for k in range(self.count)]
-        return b.table([x if x >= 0 else x % self.dilation for x in starts], (self.count,), DType.INT64)
-
-    def weights(self, b: Builder, with_padding: bool, dtype: DType) -> Tensor:
-        """One over the number of elements of every window, as runs of equal numbers; ``with_padding``: padding counts,
-        what lies beyond it does not."""
-        low, high = (-self.padding, self.size + self.padding) if with_padding else (0, self.size)
-        few(self.count, "windows of different sizes")
-        found: list[int] = []
-        for k in range(self.count):
-            start = k * self.stride - self.padding
-            found.append(min(start + self.kernel, high) - max(start, low))
-        if min(found) < 1:
-            raise ShapeProblem(f"a window of no elements among {self.size}")
-        return b.concat([b.full((len([*run]),), Fraction(1, size), dtype) for size, run in groupby(found)], 0)
 
 
 def _lines(
@@ -75,7 +26,7 @@ def _lines(
     padding: Integers,
     dilation: Integers,
     ceil_mode: bool,
-) -> list[_Line]:
+) -> list[Line]:
     """The windows along each of the last ``count`` dimensions of x."""
     if require_float(x).rank not in (count + 1, count + 2):
         raise ShapeProblem(f"pooling over {count} dimensions of {x.type}")
@@ -83,7 +34,7 @@ def _lines(
     strides = per_dimension(stride, count, "stride", 1) if stride else kernels
     paddings = per_dimension(padding, count, "padding", 0)
     dilations = per_dimension(dilation, count, "dilation", 1)
-    lines: list[_Line] = []
+    lines: list[Line] = []
     for size, kernel, step, pad, reach in zip(x.shape[-count:], kernels, strides, paddings, dilations, strict=True):
         if pad * 2 > kernel:
             raise ShapeProblem(f"padding {pad} of more than half a window of {kernel}")
@@ -93,11 +44,11 @@ def _lines(
             windows -= 1
         if left < 0 or windows < 1:
             raise ShapeProblem(f"windows of {kernel} elements, {reach} apart, among {size}")
-        lines.append(_Line(size, windows, kernel, step, pad, reach))
+        lines.append(Line(size, windows, kernel, step, pad, reach))
     return lines
 
 
-def _terms(b: Builder, lines: Sequence[_Line], dtype: DType) -> tuple[str, list[Tensor]]:
+def _terms(b: Builder, lines: Sequence[Line], dtype: DType) -> tuple[str, list[Tensor]]:
     """The terms that join elements to windows: the labels, with a comma before each, and the operands of a
     contraction."""
     labels = "".join(f",{FINE[k]}{COARSE[k]}{KERNEL[k]}" for k in range(len(lines)))
@@ -106,7 +57,7 @@ def _terms(b: Builder, lines: Sequence[_Line], dtype: DType) -> tuple[str, list[
 
 # ---------------------------------------------------------------------------------------------- averages
 def _divided(
-    b: Builder, x: Tensor, lines: Sequence[_Line], count_include_pad: bool, divisor_override: int | None
+    b: Builder, x: Tensor, lines: Sequence[Line], count_include_pad: bool, divisor_override: int | None
 ) -> Tensor:
     """x, an element per window, over the number of elements of the window."""
     if divisor_override is not None:
@@ -204,7 +155,7 @@ def avg_pool2d_backward(
     return b.contract(equation, shares, *guards, choices=len(guards))
 
 
-def _require_windows(x: Tensor, self: Tensor, lines: Sequence[_Line]) -> None:
+def _require_windows(x: Tensor, self: Tensor, lines: Sequence[Line]) -> None:
     """x must have an element per window."""
     if x.shape != (*self.shape[: -len(lines)], *(line.count for line in lines)):
         raise ShapeProblem(f"{x.type} for the windows of {self.type}")
@@ -284,7 +235,7 @@ def _maxima(
     return b.amax(windows, (-2, -1)), b.squeeze(found, (-1,))
 
 
-def _windows(b: Builder, x: Tensor, lines: Sequence[_Line]) -> Tensor:
+def _windows(b: Builder, x: Tensor, lines: Sequence[Line]) -> Tensor:
     """The elements of every window in two dimensions more, -inf beyond the borders."""
     for k, line in enumerate(lines, x.rank - len(lines)):
         reach = (line.count - 1) * line.stride + (line.kernel - 1) * line.dilation + 1
