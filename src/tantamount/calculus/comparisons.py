@@ -345,7 +345,38 @@ def record_range(store: Store, x: Polynomial, size: int, box: Ranges) -> None:
         if span is None:
             return
         covered_box.append((span[0], span[1]))
-    store.ranges.of_atoms.setdefault(atom, []).append(KnownRange(tuple(covered_box), 0, size - 1))
+    _add_range(store.ranges.of_atoms.setdefault(atom, []), KnownRange(tuple(covered_box), 0, size - 1))
+
+
+def _add_range(known: list[KnownRange], new: KnownRange) -> None:
+    """Record a fact. Facts that say the same of two boxes that are one together are one: of a tensor that was put
+    together of blocks, what is asked may lie in several of them."""
+    while True:
+        for old in known:
+            joined = _joined(old, new)
+            if joined is not None:
+                known.remove(old)
+                new = joined
+                break
+        else:
+            known.append(new)
+            return
+
+
+def _joined(one: KnownRange, other: KnownRange) -> KnownRange | None:
+    """The fact of both boxes, if these are a box together and the facts say the same."""
+    if (one.low, one.high) != (other.low, other.high) or len(one.spans) != len(other.spans):
+        return None
+    apart = [k for k, (a, b) in enumerate(zip(one.spans, other.spans, strict=True)) if a != b]
+    if not apart:
+        return one
+    (low, high), (start, end) = one.spans[apart[0]], other.spans[apart[0]]
+    if len(apart) > 1 or any(map(is_size, (low, high, start, end))):  # to ask would make it a condition on sizes
+        return None
+    if max(low, start) > min(high, end) + 1:
+        return None
+    spans = (*one.spans[: apart[0]], (min(low, start), max(high, end)), *one.spans[apart[0] + 1 :])
+    return one._replace(spans=spans)
 
 
 def fact_about(store: Store, x: Polynomial, box: Ranges, ranges: tuple[int, ...] = ()) -> tuple[int, int] | None:

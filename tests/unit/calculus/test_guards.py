@@ -117,6 +117,26 @@ def test_the_range_of_an_index_is_known_only_where_it_was_assumed() -> None:
     assert obligations(w, table, b.neg(part)) == 1
 
 
+def test_what_is_known_of_blocks_is_known_of_what_they_are_together() -> None:
+    """The specification reads at all of i but i[2, :] in blocks, some twice; i[:2] and i[3:] are boxes of them."""
+    w = Workbench()
+    b = w.b
+    table, wide, i = w.input("t", 8, 2), w.input("u", 9, 2), w.input("i", 6, 4, dtype=INT)
+    for rows, columns, read in (
+        ((0, 2), (2, 4), table), ((3, 5), (0, 4), table), ((5, 6), (0, 4), table), ((0, 2), (0, 2), table),
+        ((4, 6), (1, 3), wide),
+    ):  # fmt: skip
+        part = b.slice(b.slice(i, 0, *rows), 1, *columns)
+        b.gather(read, [b.reshape(part, (part.shape[0] * part.shape[1],)), None])
+
+    def asked(rows: tuple[int, int], columns: tuple[int, int]) -> int:
+        part = b.slice(b.slice(i, 0, *rows), 1, *columns)
+        return obligations(w, table, b.reshape(part, (part.shape[0] * part.shape[1],)))
+
+    assert [asked((0, 2), (1, 4)), asked((0, 2), (0, 4)), asked((3, 6), (0, 4)), asked((4, 6), (2, 3))] == [0, 0, 0, 0]
+    assert [asked((0, 3), (0, 4)), asked((1, 4), (1, 2)), asked((2, 3), (0, 1))] == [1, 1, 1]
+
+
 def test_the_local_index_of_a_vocabulary_shard_is_in_range() -> None:
     w = Workbench()
     b = w.b

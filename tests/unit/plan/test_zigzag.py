@@ -71,6 +71,15 @@ def test_two_chunks_of_the_sequence_on_every_rank_are_proved(gathering: Path, tm
     assert "blocks of dimension 1 in the order 0, 3, 1, 2" in next(j.relation for j in joints if "hidden" in j.tensor)
 
 
+def test_tokens_of_several_chunks_are_in_range(gathering: Path) -> None:
+    """Without tensor parallelism the embedding and the loss take them as indices, of which ranks have two chunks."""
+    read = read_plan(gathering)
+    for name in ("embedding", "head"):
+        check = part_checker(partial(refine_job, doubtful=True), Effort(), refine_differing, align)
+        found = check(read.parts[name])
+        assert found.verdict is Verdict.PROVED, [(output.name, output.reason) for output in found.outputs]
+
+
 def _contiguous(firsts: Sequence[int], chunk: int) -> tuple[int, ...]:
     """The positions of a rank that has one part of the sequence instead."""
     rank = firsts[0] // chunk
