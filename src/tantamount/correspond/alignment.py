@@ -35,6 +35,7 @@ from tantamount.semantics.reference import Array
 
 __all__ = ["align"]
 
+_SKETCHED = 4  # times the limit of a counterexample: numbers in programs (heads) may keep a sketch large
 _SEED = 5
 
 _Part = tuple[tuple[Placement, ...], "Window | None", "Ordered | None"]
@@ -94,7 +95,10 @@ def _sketched(
         like = rank_classes(smaller.implementation, smaller.mesh, len(classes) < job.mesh.world_size)
     except (NotReduced, TantamountError):
         return None
-    return _candidates(store, smaller, inputs, like, classes, limits) if len(like) == len(classes) else None
+    if len(like) != len(classes):
+        return None
+    limits = replace(limits, witness_elements=_SKETCHED * limits.witness_elements)
+    return _candidates(store, smaller, inputs, like, classes, limits)
 
 
 def _candidates(
