@@ -71,7 +71,10 @@ def _together(holders: Holders) -> tuple[Expression, tuple[Equality, ...]]:
 
 def _alike(some: Holders, others: Holders) -> Iterator[Equality]:
     """What two pipelines have of one tensor is equal where it is the same part of it."""
-    for one, here in some:
+    first: dict[Box, Expression] = {}
+    for one, box in some:
+        first.setdefault(box, one)
+    for here, one in first.items():
         for other, there in others:
             both = [(max(a[0], b[0]), min(a[1], b[1])) for a, b in zip(here, there, strict=True)]
             if all(start < stop for start, stop in both):
@@ -163,6 +166,9 @@ class _Flat:
                 }  # fmt: skip
                 found = program.place(name, graph, {**{x: whole[t] for x, t in part.takes.items()}, **totals})
                 whole |= {t: found[x] for x, t in part.gives.items()}
+                for node in graph.nodes:  # after what pipelines send each other before
+                    if any(isinstance(argument, str) and argument in part.job.mesh.groups for argument in node.args):
+                        program.messages.append((1000 * (1 + number), 0, f"{name}.{node.name}"))
                 continue
             graph = _renamed(part, part.job.implementation[k], self.ranks)
             for place, piece in enumerate(piece for piece in plan.pieces if piece.part == part.of):

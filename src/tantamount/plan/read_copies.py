@@ -70,6 +70,10 @@ def read_copies(
         if not own or len(set(own)) < len(own) or before & {*own}:
             raise place.wrong(f"the pipelines {', '.join(map(str, own))}", needed)
         of[name], pipelines[name], without[name] = base, own, fields.names("without")
+        replaced = tables[base].get("updates")
+        kept = [one for one in without[name] if isinstance(replaced, dict) and one in replaced]
+        if kept:
+            raise fields.at("without").wrong(", ".join(kept), f"what it updates: every copy of {base} does")
         if without[name] and kind != Runs.PIECE.value:
             raise fields.at("without").wrong(", ".join(without[name]), f"a copy of a part of kind piece, not of {base}")
         table = {key: entry for key, entry in tables[base].items() if kind == Runs.PASS.value or key != "layout"}

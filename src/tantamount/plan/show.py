@@ -31,6 +31,9 @@ def _lines(plan: Plan) -> Iterator[str]:
     for part in plan.parts.values():
         sizes = f"{len(part.job.specification.nodes)} nodes, {len(part.job.implementation[0].nodes)} on a rank"
         whom = f"of {part.of}" if part.runs is Runs.PIECE else ""
+        if part.base:
+            several = "s" if len(part.pipelines) > 1 else ""
+            whom = f"in pipeline{several} {', '.join(map(str, part.pipelines))} for {part.base}"
         sizes += f", layout {part.layout}" if part.layout != DEFAULT else ""
         yield f"  {part.name:<20} {part.runs.value:<6} {whom:<14} {sizes}"
     yield ""
