@@ -12,7 +12,16 @@ from support.flat_plans import Program, flat_program
 from tantamount.ir.graph import Argument, Graph, Output, Ref
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
-from tantamount.ir.relation import Concat, Equality, Expectation, Expression, InputRelation, RankTensor, Replicate, Slice
+from tantamount.ir.relation import (
+    Concat,
+    Equality,
+    Expectation,
+    Expression,
+    InputRelation,
+    RankTensor,
+    Replicate,
+    Slice,
+)
 from tantamount.ir.relation_types import box_at
 from tantamount.plan.parts import Part, Piece, Plan, Runs
 
@@ -238,7 +247,8 @@ class _Flat:
         type_ = part.job.implementation[j].by_name[part.job.inputs[x].name].type
         one = part.summands[x].messages
         assert type_ is not None
-        assert one is not None and one is messages
+        assert one is not None
+        assert one is messages
         return type_.shape[one.dim] // len(one.ranks[j])
 
 

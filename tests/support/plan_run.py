@@ -390,7 +390,9 @@ class _Run:
 
 def _put(values: Sequence[Any], messages: Messages, k: int) -> Any:
     """What rank k is sent by ranks that have some values."""
-    parts = [np.split(values[g], count, messages.dim)[j] if count > 1 else values[g] for g, j, count in messages.ranks[k]]
+    parts = [
+        np.split(values[g], count, messages.dim)[j] if count > 1 else values[g] for g, j, count in messages.ranks[k]
+    ]
     return np.concatenate(parts, messages.dim) if len(parts) > 1 else parts[0]
 
 

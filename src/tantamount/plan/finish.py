@@ -122,8 +122,8 @@ class _Finish:
         if partly != self.plan.parts[part.base or part.name].partly or (partly and (part.summands or part.updates)):
             told = ", ".join(sorted({part.takes[tensor] for tensor in partly})) or "nothing of that kind"
             problem = (
-                f"{part.name} takes {told} of its own pipeline alone, a summand of what all pipelines have; only parts that "
-                "make summands of summands may, in all pipelines alike"
+                f"{part.name} takes {told} of its own pipeline alone, a summand of what all pipelines have; only parts "
+                "that make summands of summands may, in all pipelines alike"
             )
             yield Joint(told, of, part.name, "", self.numbers[of], problem)
         yield from self._for(part, own, self.numbers[of], owner, bool(partly))
@@ -150,7 +150,9 @@ class _Finish:
             problem = f"pipeline {one.pipeline} has {ranks} ranks, and others are said to send"
         else:
             problem = sent(made, read, messages, self.plan.axis)
-        return Joint(one.tensor, f"{known.source}, pipeline {one.pipeline}", target, str(made), self.numbers[part.of], problem)
+        return Joint(
+            one.tensor, f"{known.source}, pipeline {one.pipeline}", target, str(made), self.numbers[part.of], problem
+        )
 
     def _tied(self, name: str) -> Iterator[Joint]:
         """The copies of a shared parameter, which must be alike: then one relation, and the axis of the copies, says

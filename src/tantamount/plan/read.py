@@ -215,7 +215,7 @@ class _Reader:
         taken, given = (self._orders(fields, key, mesh, meshes.axis) for key in ("inputs", "outputs"))
         without = self.copies.without.get(name, ())
         job, family = self._job(fields, mesh, meshes, taken, given, summands, without)
-        stands = {"base": self.copies.of.get(name, ""), "pipelines": self.copies.pipelines.get(name, ())}
+        base, pipelines = self.copies.of.get(name, ""), self.copies.pipelines.get(name, ())
         inputs, outputs = tuple(job.inputs), tuple(job.outputs)
 
         def mapping(key: str, known: Sequence[str]) -> dict[str, str]:
@@ -255,7 +255,7 @@ class _Reader:
                 name, runs, _of_others(job, data), before=self._streams(fields, "before", inputs, outputs),
                 after=self._streams(fields, "after", outputs, inputs), parameters=parameters, frozen=frozen, data=data,
                 results=results, layout=layout, symbols=symbols, carried=carried, names=templates,
-                taken_as=taken, given_as=given, **stands, **_classes(family),
+                taken_as=taken, given_as=given, base=base, pipelines=pipelines, **_classes(family),
             )  # fmt: skip
         members = self._members(fields, inputs) if runs is Runs.TIED else {}
         family = None if family is None else family.of_others(frozenset(inputs))
@@ -268,7 +268,8 @@ class _Reader:
         return Part(
             name, runs, _of_others(job, ()), of=of, takes=takes, sums=sums, gives=gives, updates=updates,
             state=fields.names("state"), members=members, layout=layout, family=family,
-            taken_as=taken, given_as=given, summands=summands, **stands,
+            taken_as=taken, given_as=given, summands=summands, base=base,
+            pipelines=pipelines,
         )  # fmt: skip
 
     def _members(self, fields: Fields, inputs: Sequence[str]) -> dict[str, dict[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from tantamount.capture.fields import Fields, Place, nearest, shown
 from tantamount.capture.job import job_of
@@ -49,7 +50,12 @@ def read_copies(
 ) -> tuple[dict[str, dict[str, object]], Copies]:
     """The tables of all parts, those of copies with what they have in common with the part in whose place they run; and
     which they are. Raises :class:`UserError` for copies of what has none, and for two in one pipeline."""
-    found, of, pipelines, without = dict(tables), dict[str, str](), dict[str, tuple[int, ...]](), dict[str, tuple[str, ...]]()
+    found, of, pipelines, without = (
+        dict(tables),
+        dict[str, str](),
+        dict[str, tuple[int, ...]](),
+        dict[str, tuple[str, ...]](),
+    )
     for name, value in tables.items():
         if value.get("kind") != COPY_OF:
             continue
@@ -57,7 +63,11 @@ def read_copies(
         base = fields.at("of").name(fields.get("of"))
         kind = tables.get(base, {}).get("kind", Runs.PASS.value) if base in tables else None
         if kind not in (Runs.PASS.value, Runs.PIECE.value):
-            known = [one for one, table in tables.items() if table.get("kind", Runs.PASS.value) in (Runs.PASS.value, Runs.PIECE.value)]
+            known = [
+                one
+                for one, table in tables.items()
+                if table.get("kind", Runs.PASS.value) in (Runs.PASS.value, Runs.PIECE.value)
+            ]
             raise fields.at("of").wrong(
                 shown(base), "a part of kind pass or piece", code="unknown-part", hint=nearest(base, known)
             )
@@ -79,7 +89,8 @@ def read_copies(
         table = {key: entry for key, entry in tables[base].items() if kind == Runs.PASS.value or key != "layout"}
         gives = table.get("gives")
         if isinstance(gives, dict):
-            table["gives"] = {key: entry for key, entry in gives.items() if key not in without[name]}
+            given = cast("dict[str, object]", gives)
+            table["gives"] = {key: entry for key, entry in given.items() if key not in without[name]}
         found[name] = table | {key: entry for key, entry in value.items() if key in _OWN}
     return found, Copies(of, pipelines, without, count)
 
@@ -88,8 +99,9 @@ def read_copies(
 def read_summands(
     fields: Fields, copies: Copies, name: str, runs: Runs, ranks: int
 ) -> tuple[Fields, dict[str, Summand]]:
-    """The table of a part of so many ranks, whose inputs that are lists, one relation for every pipeline, are one input for each; and
-    what these are. Raises :class:`UserError` for lists of other parts than those of one pipeline of several."""
+    """The table of a part of so many ranks, whose inputs that are lists, one relation for every pipeline, are one input
+    for each; and what these are. Raises :class:`UserError` for lists of other parts than those of one pipeline of
+    several."""
     outer = fields.at("inputs")
     stated = outer.table(fields.values.get("inputs", {}), "a table of relations")
     if not any(isinstance(value, list) for value in stated.values()):
@@ -100,19 +112,20 @@ def read_summands(
         if not isinstance(value, list):
             relations[tensor] = value
             continue
-        place = outer.at(tensor)
-        listed = place.list(value)
+        place, listed = outer.at(tensor), cast("list[object]", value)
         own = copies.runs_in(name)
         if not copies.of or runs is not Runs.PIECE or tensor == "default":
             needed = "one relation; lists are for inputs that are sums over pipelines with degrees of their own"
-            raise place.wrong(shown(value), needed)
+            raise place.wrong(shown(listed), needed)
         if len(own) != 1 or len(listed) != copies.count:
-            text = f"{shown(value)}, in a part that runs in pipelines {', '.join(map(str, own)) or 'of none'}"
+            text = f"{shown(listed)}, in a part that runs in pipelines {', '.join(map(str, own)) or 'of none'}"
             needed = f"{copies.count} relations, one for each pipeline, in a part that runs in one of them"
             raise place.wrong(text, needed)
         for k, entry in enumerate(listed):
             where, label = place.at(str(k)), f"{tensor}.{k}"
-            table = {} if entry == "Replicate()" else dict(where.table(entry, '"Replicate()", or a table of placements'))
+            table = (
+                {} if entry == "Replicate()" else dict(where.table(entry, '"Replicate()", or a table of placements'))
+            )
             if label in stated:
                 raise outer.at(label).wrong(shown(label), f"{tensor} as a list alone")
             messages = _sent(where.at("sent"), table.pop("sent"), ranks) if "sent" in table else None
@@ -129,7 +142,9 @@ def _sent(place: Place, value: object, ranks: int) -> Messages:
     fields = Fields.of(value, place, ("ranks", "dim"), ("ranks",))
     texts = fields.at("ranks").list(fields.get("ranks"), "a text for every rank, such as '0', '0[1/2]', '0+1'")
     if len(texts) != ranks:
-        raise fields.at("ranks").wrong(f"{len(texts)} texts", f"{ranks}, one for each rank that is sent", code="messages")
+        raise fields.at("ranks").wrong(
+            f"{len(texts)} texts", f"{ranks}, one for each rank that is sent", code="messages"
+        )
     terms = tuple(read_terms(fields.at("ranks"), text, _MOST_RANKS) for text in texts)
     return Messages("", "", terms, fields.at("dim").integer(fields.values.get("dim", 0), 0, 63, "a dimension"))
 
@@ -145,7 +160,9 @@ def added_up(graph: Graph, summands: Mapping[str, Summand], place: Place) -> Gra
     inputs = {node.name for node in graph.inputs}
     missing = next((tensor for tensor in entries if tensor not in inputs), None)
     if missing is not None:
-        raise place.wrong(shown(missing), "inputs of the specification", code="unknown-tensor", hint=nearest(missing, inputs))
+        raise place.wrong(
+            shown(missing), "inputs of the specification", code="unknown-tensor", hint=nearest(missing, inputs)
+        )
     nodes: list[Node] = []
     for node in graph.nodes:
         if node.name not in entries or node.op != "input":

@@ -24,8 +24,8 @@ class Meshes:
     of a stage's ranks, the mesh's own among them; ``messages`` between layouts; the number of pipelines, each with a
     copy of the model; and that of all ranks, where stages have different numbers of them (otherwise 0). ``symbols`` are
     the size symbols of programs for the rows that they are given and for those of the whole batch, ``last`` the rows
-    that a rank has in the last microbatch, if they are fewer. ``apart``: copies of a piece have degrees of their own, so
-    that no mesh has all of them."""
+    that a rank has in the last microbatch, if they are fewer. ``apart``: copies of a piece have degrees of their own,
+    so that no mesh has all of them."""
 
     whole: Mesh
     pipeline: str

@@ -39,7 +39,9 @@ def _both(*tensors: tuple[str, str], more: str = "", sent: bool = True) -> str:
     given = [f"g_{name}" for name, _ in tensors]
     if more == "no":
         return "\n".join([*inputs, *added, f"-> {', '.join(given)}"])
-    return "\n".join([*inputs, *added, *squares, total, more or "squares = mul(own, 1)", f"-> {', '.join(given)}, squares"])
+    return "\n".join(
+        [*inputs, *added, *squares, total, more or "squares = mul(own, 1)", f"-> {', '.join(given)}, squares"]
+    )
 
 
 LAYER, HALF = (("a", "[4, 8]"), ("b", "[8, 4]")), (("a", "[4, 4]"), ("b", "[4, 4]"))
@@ -47,14 +49,15 @@ FIRST = (("w", "[6, 4]"),)
 MORE: Mapping[str, str] = {
     **{name: PROGRAMS[name].replace("float32[4, 4]", "float32[8, 4]").replace("data: float32[4,", "data: float32[8,")
        for name in ("first", "last")},
-    "layer": PROGRAMS["layer"].replace("x: float32[4, 4]", "x: float32[8, 4]").replace("d_y: float32[4", "d_y: float32[8"),
+    "layer": PROGRAMS["layer"].replace("x: float32[4", "x: float32[8").replace("d_y: float32[4", "d_y: float32[8"),
     **{f"wide_{name}": PROGRAMS[name] for name in ("first", "last")},
     "wide_layer": PROGRAMS["layer.spec"].replace("float32[16,", "float32[4,"),
     "layer_own.spec": _own(*LAYER, end="mul(D, 1)"), "layer_own": _own(*HALF, end="mul(D, 1)"),
     "wide_layer_own": _own(*LAYER, end='all_reduce(D, "sum", "dp")'),
     "first_own.spec": _own(*FIRST, end="mul(D, 1)"), "first_own": _own(*FIRST, end="mul(D, 1)"),
     "wide_first_own": _own(*FIRST, end='all_reduce(D, "sum", "dp")'),
-    "layer_sum.spec": _both(*LAYER, sent=False), "layer_sum": _both(*HALF, more='squares = all_reduce(own, "sum", "tp")'),
+    "layer_sum.spec": _both(*LAYER, sent=False),
+    "layer_sum": _both(*HALF, more='squares = all_reduce(own, "sum", "tp")'),
     "wide_layer_sum": _both(*LAYER, more="no"),
     "first_sum.spec": _both(*FIRST, sent=False), "first_sum": _both(*FIRST), "wide_first_sum": _both(*FIRST, more="no"),
     "wide_layer_update": PROGRAMS["layer_update.spec"],
@@ -252,19 +255,17 @@ EDITS: Mapping[str, tuple[Edit, str]] = {
     "a reduction before the last backward pass": (
         _events(2, "2B1 2REDUCE_GRAD", "2REDUCE_GRAD 2B1"), "2B1 comes after the reduction of stage 2"
     ),
-    "rows that are columns": (_columns, "what a microbatch has of it is Shard(1) over microbatch here, and Shard(0) th"),
+    "rows that are columns": (_columns, "what a microbatch has of it is Shard(1) over microbatch here, and Sh"),
     "an update by a summand": (_summand_updated, "takes s_a of its own pipeline alone"),
     "a summand that is not there yet": (_earlier, "takes s_a, which nothing before it gives in pipeline 0"),
-    "a parameter for a summand": (_part("layer_sum", takes={"s_a": "a"}), "a is the same in all pipelines, and no summand"),
+    "a parameter for a summand": (_part("layer_sum", takes={"s_a": "a"}), "a is the same in all pipelines, and"),
     "one pipeline adds up, the other does not": (_one_gives, "takes s_w of its own pipeline alone"),
     "a microbatch passes both pipelines": (
         lambda table: table["schedule"]["pipelines"][1].update(microbatches=[0, 1]), "microbatch 0 passes 2 pipelines"
     ),
     "a copy for all pipelines": (_part("wide_last", pipelines=[0, 1]), "last is a part that never runs"),
 }  # fmt: skip
-COLUMNS = "\n".join(
-    line.replace("float32[4, 4]", "float32[8, 2]") for line in PROGRAMS["last"].splitlines()
-)
+COLUMNS = "\n".join(line.replace("float32[4, 4]", "float32[8, 2]") for line in PROGRAMS["last"].splitlines())
 TWINS: Mapping[str, str] = {
     "counted": _both(*FIRST), "columns": COLUMNS, "alone": "s_w: float32[6, 4]\ng_w = mul(s_w, 1)\n-> g_w",
 }  # fmt: skip
@@ -283,7 +284,8 @@ def test_wrong_plans_are_refuted(case: str, tmp_path: Path) -> None:
 
 def test_what_is_made_of_summands_must_be_a_summand(tmp_path: Path) -> None:
     """Each pipeline adds 1 to what it has, as the specification does: the sum has 2."""
-    programs = dict.fromkeys(("layer_own.spec", "layer_own"), ("s_a = mul(d_a, 1)", "s_a = add(d_a, 1)"))
+    change = "s_a = mul(d_a, 1)", "s_a = add(d_a, 1)"
+    programs = {"layer_own.spec": change, "layer_own": change}
     more = {"wide_layer_own": MORE["wide_layer_own"].replace(
         's_a = all_reduce(d_a, "sum", "dp")', 'all_a = all_reduce(d_a, "sum", "dp")\ns_a = add(all_a, 1)')}  # fmt: skip
     path = _plan(tmp_path, None, programs, more)
