@@ -217,7 +217,7 @@ def show(path: Path) -> int:
     "--beside",
     multiple=True,
     metavar="DEGREES",
-    help="A further pipeline of as many stages and ranks, with other degrees: dp=8,tp=1. Microbatches are shared out.",
+    help="A further pipeline of as many stages, with other degrees: dp=8,tp=1. Microbatches are shared out.",
 )
 @click.option("--tied", is_flag=True, help="The head's matrix is the embedding's table.")
 @click.option("--recompute", is_flag=True, help="Layers do their forward pass again in the backward pass.")

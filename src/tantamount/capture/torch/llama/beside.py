@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tantamount.capture.torch.llama.ranks import Ranks
-from tantamount.capture.torch.llama.spread import FROZEN, Weight, said, tensors
-from tantamount.capture.torch.llama.steps import Step, reduce_step
+from tantamount.capture.torch.llama.ranks import Ranks, kept, whole_of
+from tantamount.capture.torch.llama.spread import FROZEN, Weight, empty, said, tensors
+from tantamount.capture.torch.llama.steps import Step, norm_step, reduce_step
 
 if TYPE_CHECKING:
     from tantamount.capture.torch.llama.plan import NewPart
@@ -35,18 +35,33 @@ def layout_of(pipeline: int) -> str:
 def beside(parts: Sequence[Sequence[NewPart]], pieces: Sequence[Mapping[str, Weights]]) -> Iterator[NewPart]:
     """The parts of all pipelines. ``parts[k]`` are those that pipeline k would have alone, ``pieces[k]`` the weights of
     its pieces."""
-    for kind in ("", "reduce", "update"):
+    ranks = [prod(one[0].degrees.inner.values()) for one in parts]
+    stages = parts[0][0].degrees.pp // len(parts)
+    world = stages * sum(ranks) if len({*ranks}) > 1 else 0  # of how many the norm is, where numbers differ
+    for finish in ("", "reduce", "update"):
         for number, part in enumerate(parts[0]):
-            if part.finish != kind:
-                continue
             own = [one[number] for one in parts]
-            if kind == "reduce":
+            if part.finish != finish:
+                continue
+            if finish == "reduce":
                 piece = part.table["of"]
                 weights = [{w: x for w, x in of[piece].items() if w not in FROZEN} for of in pieces]
                 yield from _copied([_own(one, x) for one, x in zip(own, weights, strict=True)])
-                yield from _copied([_sum(one, weights, k) for k, one in enumerate(own)])
+                yield from _copied([_sum(one, weights, k, bool(world)) for k, one in enumerate(own)])
+            elif part.table.get("kind") == "once":
+                yield _norm(part, world) if world else part
             else:
-                yield from _copied(own) if part.table.get("kind") != "once" else own[:1]
+                yield from _copied(own)
+
+
+def _norm(part: NewPart, world: int) -> NewPart:
+    """The norm of what all ranks have, each a summand."""
+    squares = {"squares": empty()}
+    table = {**part.table, "sums": {"squares": "squares"}, "inputs": {"squares": {"world": 'Partial("sum")'}}}
+    return replace(
+        part, build=lambda ranks: norm_step(part.degrees.clip, {"squares": ("world",)}, ranks), whole=squares,
+        local=squares, mesh={"world": world}, table=table,
+    )  # fmt: skip
 
 
 def _copied(parts: Sequence[NewPart]) -> Iterator[NewPart]:
@@ -65,59 +80,71 @@ def _copied(parts: Sequence[NewPart]) -> Iterator[NewPart]:
 
 # ---------------------------------------------------------------------------------------------- gradients
 def _own(part: NewPart, weights: Weights) -> NewPart:
-    """The gradients of a piece added up over the ranks of a pipeline: its summands."""
+    """The gradients of a piece added up over the ranks of a pipeline: its summands, which ranks of dp have alike."""
+    early = part.degrees.zero >= 2
 
     def build(ranks: Ranks) -> Step:
-        step = reduce_step({w: x.sums for w, x in weights.items()}, {}, False, {}, ranks)
-        return lambda **given: {f"s_{name[2:]}": value for name, value in step(**given).items()}
-
-    table = {**part.table, "outputs": {f"s_{w}": said(x.state) for w, x in weights.items()}}
-    return replace(part, name=f"{part.table['of']}_own", build=build, table=table, varies=())
-
-
-def _sum(part: NewPart, weights: Sequence[Weights], pipeline: int) -> NewPart:
-    """The summands of all pipelines added up, and in the first of them their squares."""
-    own = weights[pipeline]
-    others = [k for k in range(len(weights)) if k != pipeline]
-    squares = {key: entry for key, entry in part.table["outputs"].items() if key.startswith("squares")}
-    counted = {
-        key: tuple(axis for axis in entry if axis != "copy") if isinstance(entry, dict) else ()
-        for key, entry in squares.items()
-    }
-    of = (
-        {key: {(): [w for w, x in own.items() if x.squares == axes]} for key, axes in counted.items()}
-        if not pipeline
-        else {}
-    )
-
-    def build(ranks: Ranks) -> Step:
-        step = reduce_step(dict.fromkeys(own, ()), of, False, {}, ranks)
+        step = reduce_step({w: x.sums for w, x in weights.items()}, {}, early, {}, ranks)
 
         def run(**given: torch.Tensor) -> dict[str, torch.Tensor]:
-            whole = {w: given[f"s_{w}"] for w in own}
+            found = {w: step(**given)[f"g_{w}"] for w in weights}
+            if early:
+                found = {w: whole_of(x, weights[w].shard or 0, ranks.group("dp")) for w, x in found.items()}
+            return {f"s_{w}": x for w, x in found.items()}
+
+        return run
+
+    table = {**part.table, "outputs": {f"s_{w}": said(x.summed) for w, x in weights.items()}}
+    return replace(part, name=f"{part.table['of']}_own", build=build, table=table)
+
+
+def _sum(part: NewPart, weights: Sequence[Weights], pipeline: int, apart: bool) -> NewPart:
+    """The summands of all pipelines added up, and in the first of them their squares; ``apart``: of these every rank of
+    a stage has a summand."""
+    own, degrees = weights[pipeline], part.degrees
+    others = [k for k in range(len(weights)) if k != pipeline]
+    long = tuple(axis for axis, size in degrees.inner.items() if size > 1)
+    counted = {"_".join(("squares", *axes)): axes for axes in sorted({x.squares for x in own.values()})}
+    placed = {key: entry for key, entry in part.table["outputs"].items() if key.startswith("squares")}
+    if apart:
+        placed = {"squares": said(dict.fromkeys(long, 'Partial("sum")'))}
+
+    def squares(made: Mapping[str, torch.Tensor], key: str, ranks: Ranks) -> torch.Tensor:
+        found = torch.zeros((), device=next(iter(made.values())).device)
+        for w, x in own.items():
+            alike = prod(ranks.size(axis) for axis in long if axis not in x.squares) if apart else 1
+            if apart or x.squares == counted.get(key):
+                found = found + made[w].square().sum() / alike
+        return found
+
+    def build(ranks: Ranks) -> Step:
+        def run(**given: torch.Tensor) -> dict[str, torch.Tensor]:
+            made = {w: given[f"s_{w}"] for w in own}
             for k in others if ranks.sizes else ():
-                whole = {w: value + given[f"s_{w}_{k}"] for w, value in whole.items()}
-            return step(**{f"d_{w}": value for w, value in whole.items()})
+                made = {w: value + given[f"s_{w}_{k}"] for w, value in made.items()}
+            if degrees.zero:
+                made = {w: kept(value, own[w].shard or 0, ranks.group("dp")) for w, value in made.items()}
+            counts = {} if pipeline else {key: squares(made, key, ranks) for key in placed}
+            return {**{f"g_{w}": value.clone() for w, value in made.items()}, **counts}
 
         return run
 
     def taken(w: str, k: int) -> Any:
         if k == pipeline:
-            return {**own[w].state}
+            return {**own[w].summed}
         ranks, dim = sent_slices(weights[k][w], own[w])
-        return {**own[w].state, "name": f"s_{w}_{k}", "sent": {"ranks": ranks, "dim": dim}}
+        return {**own[w].summed, "name": f"s_{w}_{k}", "sent": {"ranks": ranks, "dim": dim}}
 
     table = {
         **part.table,
         "inputs": {f"s_{w}": [taken(w, k) for k in range(len(weights))] for w in own},
-        "outputs": {**{f"g_{w}": said(x.state) for w, x in own.items()}, **({} if pipeline else squares)},
+        "outputs": {**{f"g_{w}": said(x.state) for w, x in own.items()}, **({} if pipeline else placed)},
     }
-    local = tensors(own, "state", "s_")
-    local |= {f"s_{w}_{k}": tensor for k in others for w, tensor in tensors(own, "state").items()}
+    local = tensors(own, "summed", "s_")
+    local |= {f"s_{w}_{k}": tensor for k in others for w, tensor in tensors(own, "summed").items()}
     return replace(
-        part, name=f"{part.table['of']}_sum", build=build, whole=tensors(own, "whole", "s_"), local=local, table=table,
-        varies=(),
-    )  # fmt: skip
+        part, name=f"{part.table['of']}_sum", build=build, whole=tensors(own, "whole", "s_"), local=local, table=table
+    )
 
 
 def sent_slices(source: Weight, target: Weight) -> tuple[list[str], int]:

@@ -86,20 +86,15 @@ def _of_layouts(shape: Shape | ExpertShape, degrees: Degrees) -> Iterator[_Refus
 
 
 def _of_pipelines(degrees: Degrees) -> Iterator[_Refusal]:
-    """Pipelines beside each other that have no equal parts of the microbatches, or other numbers of ranks, and what is
-    not written for them."""
-    many, ranks = 1 + len(degrees.beside), prod(degrees.inner.values())
+    """Pipelines beside each other that have no equal parts of the microbatches, and what is not written for them."""
+    many = 1 + len(degrees.beside)
     if many == 1:
         return
     if degrees.microbatches % many:
         found, do = f"{degrees.microbatches} microbatches for {many} pipelines", "change --microbatches"
         yield _Refusal("--beside", found, f"a multiple of {many}", do)
-    for other in degrees.pipelines[1:]:
-        if prod(other.inner.values()) != ranks:
-            found = f"{_said(other)}, {prod(other.inner.values())} ranks"
-            yield _Refusal("--beside", found, f"the {ranks} ranks of a stage: {_said(degrees)}", "give all that change")
     asked = {
-        "--layout": degrees.layouts, "--tied": degrees.tied, "--sized": degrees.sized, "--zero": degrees.zero,
+        "--layout": degrees.layouts, "--tied": degrees.tied, "--sized": degrees.sized,
         "--ep": degrees.dispatch or degrees.ep > 1, "--schedule dualpipe": degrees.schedule == "dualpipe",
         "--aux-over batch": degrees.aux_loss > 0 and degrees.aux_over == "batch",
     }  # fmt: skip

@@ -161,6 +161,11 @@ class Weight:
         return self._placed(self.kept and self.degrees.zero == 3)
 
     @property
+    def summed(self) -> dict[str, str]:
+        """The placement of its gradient where the ranks of dp have all of it alike."""
+        return self._placed(shard=False)
+
+    @property
     def state(self) -> dict[str, str]:
         """The placement of its optimizer state, and of the gradient that the optimizer takes."""
         return self._placed(self.kept)
@@ -222,7 +227,8 @@ def _weight(name: str, sizes: tuple[int, ...], degrees: Degrees) -> Weight:
 
 
 def tensors(weights: Mapping[str, Weight], placed: str, prefix: str = "") -> dict[str, torch.Tensor]:
-    """Tensors without data of what a rank has of weights: as ``parameter``, ``gradient``, ``state``, or ``whole``."""
+    """Tensors without data of what a rank has of weights: as ``parameter``, ``gradient``, ``summed``, ``state``, or
+    ``whole``."""
     return {
         f"{prefix}{name}": empty(*(w.sizes if placed == "whole" else w.local(getattr(w, placed))))
         for name, w in weights.items()
