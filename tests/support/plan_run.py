@@ -39,7 +39,7 @@ def run_plan(plan: Plan, seed: int = 0) -> dict[str, float]:
             part = run.part(piece.part, device)
             for name in part.parameters:
                 for k in range(run.ranks(part)):
-                    wanted = _local(part, name, one.own[piece][name], (0, k))
+                    wanted = _local(part, name, _seen(plan, part, name, one.own[piece][name]), (0, k))
                     off = np.max(np.abs(run.own[device, k][piece][name] - wanted), initial=0.0)
                     key = f"{piece}.{name}"
                     found[key] = max(found.get(key, 0.0), float(off))
@@ -61,6 +61,20 @@ def _local(part: Part, tensor: str, whole: Any, at: tuple[int, int]) -> Any:
     rest = mesh.world_size // mesh.sizes[0] if part.runs is Runs.PASS or COPY in mesh.axes else mesh.world_size
     box = box_at(whole.shape, placements, mesh.sizes, mesh.coordinates(at[0] * rest + at[1]))
     return whole[tuple(slice(start, stop) for start, stop in box)]
+
+
+def _seen(plan: Plan, part: Part, tensor: str, whole: Any) -> Any:
+    """A tensor of one device, whose specification has the orders of blocks of the parts that are named, as a copy's
+    has it."""
+    other = plan.parts[part.base] if part.base else part
+    before, after = other.taken_as.get(tensor), part.taken_as.get(tensor)
+    if before == after:
+        return whole
+    for order, blocks in ((before, before and before.back), (after, after and after.blocks)):
+        if order is not None and blocks is not None:
+            parts = np.split(whole, len(blocks), order.dim)
+            whole = np.concatenate([parts[k] for k in blocks], order.dim)
+    return whole
 
 
 class _OneDevice:
@@ -195,12 +209,13 @@ class _Run:
                 for k in range(self.ranks(part)):
                     own = self.own[device, k][piece]
                     for name in (*part.parameters, *part.frozen):
-                        own[name] = _local(part, name, self.one.first[piece][name], (0, k))
+                        own[name] = _local(part, name, _seen(plan, part, name, self.one.first[piece][name]), (0, k))
                     for other in (self.part(name, device) for name in (*plan.reduce, *plan.update)):
                         for tensor, name in other.takes.items():
                             if other.of == piece.part and name in other.state:
                                 at = (copy if COPY in other.job.mesh.axes else 0, k)
-                                own[name] = _local(other, tensor, self.one.first[piece][name], at)
+                                first = _seen(plan, other, tensor, self.one.first[piece][name])
+                                own[name] = _local(other, tensor, first, at)
 
     # ------------------------------------------------------------------------------------------ the schedule
     def _step(self, events: Sequence[tuple[int, Action]]) -> None:
@@ -285,7 +300,8 @@ class _Run:
     def _given(self, part: Part, piece: Piece, device: int, k: int, microbatch: int) -> Values:
         own = self.own[device, k][piece]
         given = {name: own[name] for name in (*part.parameters, *part.frozen)}
-        given |= {name: _local(part, name, self.one.first[piece][name], (microbatch, k)) for name in part.data}
+        first = {name: _seen(self.plan, part, name, self.one.first[piece][name]) for name in part.data}
+        given |= {name: _local(part, name, value, (microbatch, k)) for name, value in first.items()}
         for ends in part.after.values():
             relation = part.job.inputs[ends.backward or ""]
             type_ = part.job.implementation[k].by_name[relation.name].type
