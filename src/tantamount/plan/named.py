@@ -45,9 +45,10 @@ def side_by_side(name: str, count: int, devices: int, microbatches: int, chunks:
     if devices % count or microbatches % count:
         raise _wrong(f"{devices} devices and {microbatches} microbatches", f"multiples of {count}, the pipelines")
     one = named_schedule(name, devices // count, microbatches // count, chunks)
-    if len(one.chains) > 1:
+    chain, *others = one.chains
+    if others:
         raise _wrong(f"{name}, {count} times", "a schedule of one pipeline")
-    stages, chain = len(one.owners), one.chains[0]
+    stages = len(one.owners)
 
     def moved(action: Action, k: int) -> Action:
         microbatch = action.microbatch + k * len(chain.microbatches) if action.microbatch >= 0 else -1

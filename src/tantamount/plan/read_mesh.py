@@ -153,7 +153,7 @@ def _messages(fields: Fields, layouts: Mapping[str, Mesh]) -> Iterator[Messages]
 
 
 def read_terms(place: Place, value: object, ranks: int) -> tuple[Term, ...]:
-    """What a rank is sent, of ranks below ``ranks``: ``0``, ``0[1/2]``, ``0+1``. Raises
+    """The terms that a rank is sent, of ranks below ``ranks``: ``0``, ``0[1/2]``, ``0+1``. Raises
     :class:`~tantamount.errors.UserError` for what says nothing of that kind."""
     found: list[Term] = []
     for text in (str(value) if isinstance(value, int) else place.string(value)).split("+"):

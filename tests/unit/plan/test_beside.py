@@ -4,7 +4,7 @@ refuted where a slice goes to a wrong rank."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -38,7 +38,8 @@ def test_a_pipeline_beside_another_is_proved(tmp_path: Path) -> None:
     report = verify_plan(path)
     assert report.verdict is Verdict.PROVED, report.text()
     assert max(run_plan(read_plan(path)).values()) < 1e-12
-    table: dict[str, Any] = parse_toml(path.read_text(), Place("plan", str(path), limits_from_environment()))
+    place = Place("plan", str(path), limits_from_environment())
+    table = cast("dict[str, Any]", parse_toml(path.read_text(), place))
     entry = table["part"]["layer_sum"]["inputs"]["s_q"][1]
     assert entry["sent"]["ranks"] == ["0+1", "2+3", "0+1", "2+3"]
     entry["sent"]["ranks"] = ["0+1", "2+3", "2+3", "0+1"]
