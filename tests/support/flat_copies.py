@@ -138,7 +138,7 @@ class _Flat:
         for turn in range(len(microbatches)):
             for at, piece in enumerate(plan.pieces):
                 part, given = parts[piece.part], dict[str, str]()
-                graph = _renamed(part, part.job.implementation[k], self.ranks)
+                graph = _renamed(part, part.job.implementation[k])
                 for name in (*part.parameters, *part.data):
                     node, label = graph.by_name[name], f"{piece}.{name}"
                     assert node.type is not None
@@ -165,7 +165,7 @@ class _Flat:
         for number, name in enumerate((*plan.reduce, *plan.update)):
             part = parts[name]
             if part.runs is Runs.ONCE:
-                graph = part.job.implementation[rank]
+                graph = _renamed(part, part.job.implementation[rank])
                 type_ = {x: graph.by_name[x].type for x in part.sums}
                 sums = {x: [held[t] for held in own.values() if t in held] for x, t in part.sums.items()}
                 totals = {
@@ -176,10 +176,10 @@ class _Flat:
                 found = program.place(name, graph, {**{x: whole[t] for x, t in part.takes.items()}, **totals})
                 whole |= {t: found[x] for x, t in part.gives.items()}
                 for node in graph.nodes:  # after what pipelines send each other before
-                    if any(isinstance(argument, str) and argument in part.job.mesh.groups for argument in node.args):
+                    if any(argument in ("pp", "k", "world") for argument in node.args):
                         program.messages.append((1000 * (1 + number), 0, f"{name}.{node.name}"))
                 continue
-            graph = _renamed(part, part.job.implementation[k], self.ranks)
+            graph = _renamed(part, part.job.implementation[k])
             for place, piece in enumerate(piece for piece in plan.pieces if piece.part == part.of):
                 mine = own[piece]
                 given = {x: mine.get(t) or whole[t] for x, t in part.takes.items()}
@@ -264,14 +264,22 @@ def _box(part: Part, tensor: str, rank: int) -> Box:
     return box_at(type_.shape, placements, mesh.sizes, mesh.coordinates(rank))
 
 
-def _renamed(part: Part, graph: Graph, ranks: int) -> Graph:
+def _renamed(part: Part, graph: Graph) -> Graph:
     """A program whose groups are those of the flat mesh."""
     mesh = part.job.mesh
-    sizes = {name: mesh.group_size(name) for name in mesh.groups}
-    names = {name: "k" if size == ranks else "alone" for name, size in sizes.items() if size in (1, ranks)}
+    long = {axis for axis, size in mesh.axes.items() if size > 1}
+    inner = long - {"pp", _axis(part)}
+    known = {frozenset[str](): "alone", frozenset(inner): "k", frozenset(inner | {"pp"}): "world"}
+    known |= {frozenset({"pp"} & long): "pp"} if "pp" in long else {}
+    names = {name: known.get(frozenset(spanned) & long, name) for name, spanned in mesh.groups.items()}
 
     def renamed(argument: Argument) -> Argument:
         return names.get(argument, argument) if isinstance(argument, str) else argument
 
     nodes = tuple(replace(node, args=tuple(map(renamed, node.args))) for node in graph.nodes)
     return replace(graph, nodes=nodes)
+
+
+def _axis(part: Part) -> str:
+    """The axis of microbatches, if the part has it."""
+    return part.job.mesh.names[0] if part.runs is Runs.PASS else ""
