@@ -146,7 +146,7 @@ def test_pipelines_with_degrees_of_their_own_are_proved_and_so_as_one_job(tmp_pa
     assert report.verdict is Verdict.PROVED, report.text(verbose=True)
     assert any(part.part == "layer_own, summands" for part in report.parts)
     assert max(run_plan(read_plan(path)).values()) < 1e-12
-    assert "wide_layer           pass   in pipeline 1 for layer" in described(read_plan(path))
+    assert "wide_layer           pass   in pipeline 1 for layer " in described(read_plan(path))
     path = _plan(tmp_path / "single", _single)
     assert verified(path).verdict is Verdict.PROVED
     checked = prove(flat_copies(read_plan(path)), Options(cut=False)).check(expand=False)

@@ -16,25 +16,30 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tantamount.capture.torch.llama.ranks import Ranks, kept, whole_of
-from tantamount.capture.torch.llama.spread import FROZEN, Weight, empty, said, tensors
+from tantamount.capture.torch.llama.spread import FROZEN, Degrees, Weight, empty, said, tensors
 from tantamount.capture.torch.llama.steps import Step, norm_step, reduce_step
 
 if TYPE_CHECKING:
     from tantamount.capture.torch.llama.plan import NewPart
 
-__all__ = ["beside", "layout_of", "sent_slices"]
+__all__ = ["beside", "layouts_beside", "sent_slices"]
 
 Weights = Mapping[str, Weight]
 
 
-def layout_of(pipeline: int) -> str:
-    """The name of the axes of a pipeline's ranks."""
-    return f"beside{pipeline}" if pipeline else "default"
+def layouts_beside(degrees: Degrees) -> dict[str, dict[str, int]]:
+    """The axes of the ranks of pipelines, where they are not those of the first, by the name of each."""
+    different = dict.fromkeys(tuple(own.inner.items()) for own in degrees.pipelines)
+    return {f"beside{k}": dict(inner) for k, inner in enumerate(different) if k}
 
 
-def beside(parts: Sequence[Sequence[NewPart]], pieces: Sequence[Mapping[str, Weights]]) -> Iterator[NewPart]:
+def beside(
+    parts: Sequence[Sequence[NewPart]],
+    pieces: Sequence[Mapping[str, Weights]],
+    layouts: Mapping[str, Mapping[str, int]],
+) -> Iterator[NewPart]:
     """The parts of all pipelines. ``parts[k]`` are those that pipeline k would have alone, ``pieces[k]`` the weights of
-    its pieces."""
+    its pieces; ``layouts`` are those of :func:`layouts_beside`."""
     ranks = [prod(one[0].degrees.inner.values()) for one in parts]
     stages = parts[0][0].degrees.pp // len(parts)
     world = stages * sum(ranks) if len({*ranks}) > 1 else 0  # of how many the norm is, where numbers differ
@@ -46,12 +51,12 @@ def beside(parts: Sequence[Sequence[NewPart]], pieces: Sequence[Mapping[str, Wei
             if finish == "reduce":
                 piece = part.table["of"]
                 weights = [{w: x for w, x in of[piece].items() if w not in FROZEN} for of in pieces]
-                yield from _copied([_own(one, x) for one, x in zip(own, weights, strict=True)])
-                yield from _copied([_sum(one, weights, k, bool(world)) for k, one in enumerate(own)])
+                yield from _copied([_own(one, x) for one, x in zip(own, weights, strict=True)], layouts)
+                yield from _copied([_sum(one, weights, k, bool(world)) for k, one in enumerate(own)], layouts)
             elif part.table.get("kind") == "once":
                 yield _norm(part, world) if world else part
             else:
-                yield from _copied(own)
+                yield from _copied(own, layouts)
 
 
 def _norm(part: NewPart, world: int) -> NewPart:
@@ -64,18 +69,29 @@ def _norm(part: NewPart, world: int) -> NewPart:
     )  # fmt: skip
 
 
-def _copied(parts: Sequence[NewPart]) -> Iterator[NewPart]:
-    """The first, and the others in its place."""
-    first, *others = parts
+def _copied(parts: Sequence[NewPart], layouts: Mapping[str, Mapping[str, int]]) -> Iterator[NewPart]:
+    """The first, and those that run in its place in pipelines that do something else."""
+    first = parts[0]
     yield first
-    for number, part in enumerate(others, 1):
+    done = [first]
+    for number, part in enumerate(parts):
+        if any(_alike(part, other) for other in done):
+            continue
+        done.append(part)
         missing = [tensor for tensor in first.table["outputs"] if tensor not in part.table["outputs"]]
+        layout = next((name for name, inner in layouts.items() if inner == part.degrees.inner), "default")
         table = {
-            "kind": "copy", "of": first.name, "pipelines": [number], "layout": layout_of(number),
+            "kind": "copy", "of": first.name, "layout": layout,
+            "pipelines": [k for k, other in enumerate(parts) if _alike(part, other)],
             "inputs": part.table["inputs"], "outputs": part.table["outputs"],
             **({"without": missing} if missing else {}),
         }  # fmt: skip
-        yield replace(part, name=f"{first.name}_{layout_of(number)}", table=table, finish="")
+        yield replace(part, name=f"{first.name}_beside{number}", table=table, finish="")
+
+
+def _alike(one: NewPart, other: NewPart) -> bool:
+    """True if two pipelines do the same."""
+    return one.degrees == other.degrees and one.table == other.table
 
 
 # ---------------------------------------------------------------------------------------------- gradients

@@ -23,7 +23,7 @@ from tantamount.capture.interpolated import POINTS, with_symbols
 from tantamount.capture.programs import Program, write_document
 from tantamount.capture.readers import read_graph
 from tantamount.capture.torch.llama.balance import Balance, fractions_of
-from tantamount.capture.torch.llama.beside import beside
+from tantamount.capture.torch.llama.beside import beside, layouts_beside
 from tantamount.capture.torch.llama.experts import ExpertShape
 from tantamount.capture.torch.llama.fit import check
 from tantamount.capture.torch.llama.layouts import between_step, in_parts, moves, read_beside, read_layouts, refined
@@ -184,7 +184,8 @@ def parts_of(shape: Shape | ExpertShape, degrees: Degrees) -> list[NewPart]:
     if not degrees.beside:
         return list(_Parts(shape, degrees).all())
     each = [_Parts(shape, _beside(degrees, own)) for own in degrees.pipelines]
-    return list(beside([list(one.all()) for one in each], [one.pieces for one in each]))
+    parts = [list(one.all()) for one in each]
+    return list(beside(parts, [one.pieces for one in each], layouts_beside(degrees)))
 
 
 def _beside(degrees: Degrees, own: Degrees) -> Degrees:
