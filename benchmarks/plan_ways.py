@@ -82,6 +82,9 @@ WAYS: dict[str, tuple[Any, dict[str, Any]]] = {
     "beside, fewer ranks, sp, zero 3": (
         LLAMA, {**TENSOR, "batch": 12, "microbatches": 3, "sp": True, "zero": 3, "beside": ({"tp": 1}, {"dp": 1})},
     ),
+    "beside, experts on other ranks, aux loss": (
+        GROUPED, {**EXPERT, "ep": 2, "tp": 1, "aux_loss": 0.01, "beside": ({"ep": 1, "dp": 2},)},
+    ),
     "experts of their own, aux loss": (
         LATENT, {**EXPERT, "dp": 2, "batch": 8, "aux_loss": 0.01, "layouts": {"moe": {"tp": 1, "ep": 2}}},
     ),

@@ -61,8 +61,9 @@ def test_a_pipeline_of_another_number_of_ranks_is_proved(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("beside", "degrees", "words"),
     [
-        (("dp=x",), {}, "degrees of dp, cp, tp"),
-        (("ep=2",), {}, "degrees of dp, cp, tp"),
+        (("dp=x",), {}, "degrees of dp, ep, cp, tp"),
+        (("pp=2",), {}, "degrees of dp, ep, cp, tp"),
+        (("ep=2",), {}, "a model with experts"),
         (("tp=3",), {}, "a multiple of 3"),
         (("tp=1",), {"microbatches": 3, "batch": 12}, "a multiple of 2"),
         (("tp=1",), {"tied": True}, "leave --tied out"),

@@ -93,9 +93,14 @@ def _of_pipelines(degrees: Degrees) -> Iterator[_Refusal]:
     if degrees.microbatches % many:
         found, do = f"{degrees.microbatches} microbatches for {many} pipelines", "change --microbatches"
         yield _Refusal("--beside", found, f"a multiple of {many}", do)
+    for other in degrees.pipelines[1:]:
+        if degrees.dispatch and other.parts != degrees.parts:
+            found = f"{_said(other)}, where a row is cut into {other.parts} parts"
+            needed = f"{degrees.parts} parts, as in the first pipeline: the tokens of a part have room together"
+            yield _Refusal("--beside", found, needed, "give both the same --cp, and with --sp the same --tp")
     asked = {
         "--layout": degrees.layouts, "--tied": degrees.tied, "--sized": degrees.sized,
-        "--ep": degrees.dispatch or degrees.ep > 1, "--schedule dualpipe": degrees.schedule == "dualpipe",
+        "--schedule dualpipe": degrees.schedule == "dualpipe",
         "--aux-over batch": degrees.aux_loss > 0 and degrees.aux_over == "batch",
     }  # fmt: skip
     for option in [option for option, value in asked.items() if value]:

@@ -31,7 +31,7 @@ def read_layouts(texts: Sequence[str]) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
     for text in texts:
         kind, colon, rest = text.partition(":")
-        sizes = _degrees(rest, AXES)
+        sizes = _degrees(rest)
         right = colon and sizes
         if not right or kind in found:
             raise UserError(
@@ -45,21 +45,20 @@ def read_layouts(texts: Sequence[str]) -> dict[str, dict[str, int]]:
 
 def read_beside(texts: Sequence[str]) -> tuple[dict[str, int], ...]:
     """The degrees of further pipelines, from texts such as ``dp=8,tp=1``. Raises :class:`UserError`."""
-    axes = ("dp", "cp", "tp")
-    wrong = next((text for text in texts if not _degrees(text, axes)), None)
+    wrong = next((text for text in texts if not _degrees(text)), None)
     if wrong is not None:
         raise UserError(
-            "plan-sizes", place="plan new --beside", found=wrong, needed=f"degrees of {', '.join(axes)}: dp=8,tp=1",
+            "plan-sizes", place="plan new --beside", found=wrong, needed=f"degrees of {', '.join(AXES)}: dp=8,tp=1",
             hint="give the option once for each further pipeline",
         )  # fmt: skip
-    return tuple(_degrees(text, axes) for text in texts)
+    return tuple(map(_degrees, texts))
 
 
-def _degrees(text: str, axes: Sequence[str]) -> dict[str, int]:
+def _degrees(text: str) -> dict[str, int]:
     """The degrees that a text names; empty if it names something else as well."""
     pairs = [pair.partition("=") for pair in text.split(",")]
     sizes = {axis.strip(): int(size) for axis, _, size in pairs if size.strip().isdecimal() and len(size) < 9}
-    return sizes if len(sizes) == len(pairs) and set(sizes) <= set(axes) and min(sizes.values()) > 0 else {}
+    return sizes if len(sizes) == len(pairs) and set(sizes) <= set(AXES) and min(sizes.values()) > 0 else {}
 
 
 def refined(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int] | None:

@@ -70,7 +70,8 @@ def new_plan(model: str, sizes: Mapping[str, int], degrees: Mapping[str, Any], f
     preset = PRESETS.get(model)
     texts = {key: read(degrees.get(key, ())) for key, read in (("layouts", read_layouts), ("beside", read_beside))}
     known = Degrees(**{**degrees, **texts})
-    known = replace(known, dispatch=known.dispatch or known.ep > 1 or known.capacity > 0)
+    sent = known.capacity > 0 or any(own.ep > 1 for own in known.pipelines)
+    known = replace(known, dispatch=known.dispatch or sent)
     if known.optimizer not in ("adamw", "sgd"):
         raise UserError(
             "plan-model", place="plan new --optimizer", found=known.optimizer, needed="adamw or sgd",

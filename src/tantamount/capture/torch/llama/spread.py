@@ -47,8 +47,8 @@ class Degrees:
     programs are for any number of rows, so that the last microbatch may have fewer than the others. ``aux_loss`` is
     the coefficient of the loss that balances experts (0: none), whose fractions are over each ``row`` or the
     ``batch``. ``layouts`` are degrees that kinds of pieces have instead: of dp, ep, cp and tp.
-    ``beside`` are the degrees, of dp, cp and tp, of further pipelines of as many stages, for a part of the microbatches
-    each."""
+    ``beside`` are the degrees, of dp, ep, cp and tp, of further pipelines of as many stages, for a part of the
+    microbatches each."""
 
     dp: int
     tp: int
