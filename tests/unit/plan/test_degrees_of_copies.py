@@ -153,6 +153,36 @@ def test_pipelines_with_degrees_of_their_own_are_proved_and_so_as_one_job(tmp_pa
     assert [output.verdict for output in checked] == [Verdict.PROVED] * 10, checked
 
 
+def _split_elsewhere(table: dict[str, Any]) -> None:
+    """The second pipeline has one stage, so that no two stages have the same pieces."""
+    table["mesh"]["axes"]["pp"] = 3
+    table["model"]["stages"].append("first, layer 0-1, last")
+    table["schedule"] = {
+        "devices": [*DEVICES[:2], "2F1 2B1"],
+        "pipelines": [{"stages": [0, 1], "microbatches": [0]}, {"stages": [2], "microbatches": [1]}],
+    }
+
+
+def test_pipelines_with_a_name_and_pipelines_that_split_the_model_in_different_places(tmp_path: Path) -> None:
+    named = {"name": "1f1b", "pipelines": 2}
+    report = verified(_plan(tmp_path / "named", lambda table: table.update(schedule=named)))
+    assert report.verdict is Verdict.PROVED, report.text()
+
+    def later(table: dict[str, Any]) -> None:
+        _split_elsewhere(table)
+        order = table["finish"]
+        order["update"] = [*order["reduce"][2:], *order["update"]]
+        order["reduce"] = order["reduce"][:2]
+
+    path = _plan(tmp_path / "later", later)
+    report = verified(path)
+    assert report.verdict is Verdict.PROVED, report.text()
+    assert max(run_plan(read_plan(path)).values()) < 1e-12
+    report = verified(_plan(tmp_path / "early", _split_elsewhere))
+    assert report.verdict is Verdict.REFUTED
+    assert "layer_sum adds up what copies of a piece have, whose stages differ in other pieces" in report.text()
+
+
 def test_what_is_wrong_is_wrong_as_one_job(tmp_path: Path) -> None:
     path = _plan(tmp_path, _single, {"wide_layer_sum": ("add(s_a, t_a)", "add(s_a, s_a)")})
     checked = prove(flat_copies(read_plan(path)), Options(cut=False)).check(expand=False)
