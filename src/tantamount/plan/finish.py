@@ -89,6 +89,8 @@ class _Finish:
             self.own[owner][gradient] = _Known(
                 self._copied(held.without(axis), Partial("sum")), f"{part.name}: {gradient}", self.plan.apart
             )
+            if held.extreme:
+                yield Joint(gradient, part.name, "accumulation", str(held), count, held.extreme, wrong=False)
             whole = part.input(parameter).whole
             if held.whole is not None and whole is not None and held.whole.shape != whole.shape:
                 problem = (
@@ -184,6 +186,10 @@ class _Finish:
             if part.job.mesh.axes[TIED] > 1 and not is_sum(read.placements[TIED]):
                 problem = f"every copy has the sum over its own stage, but {read.placements[TIED]} is taken for granted"
                 yield Joint(f"sum of {tensor}", part.of, f"{part.name}: {tensor}", str(read), 1, problem)
+            if read.extreme:
+                yield Joint(
+                    f"sum of {tensor}", part.of, f"{part.name}: {tensor}", str(read), 1, read.extreme, wrong=False
+                )
             read = read.without(TIED)
             for member, name in summed.items():
                 known = self.own.get((member, 0), {}).get(name)
@@ -243,6 +249,10 @@ class _Finish:
         for tensor, name in part.sums.items():
             read = part.input(tensor)
             across = WORLD if self.plan.uneven else pipeline
+            if read.extreme:
+                yield Joint(
+                    f"sum of {name}", "all pieces", f"{part.name}: {tensor}", str(read), 1, read.extreme, wrong=False
+                )
             if read.sizes.get(across, 1) > 1 and not is_sum(read.placements[across]):
                 problem = (
                     f"every stage has the sum over its own pieces, but {read.placements[across]} is taken for granted"

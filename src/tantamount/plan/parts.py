@@ -41,6 +41,7 @@ class Runs(StrEnum):
     TIED = "tied"  # once, on the stages that have a copy of a parameter that several pieces share
 
 
+_LINEAR = (Partial("sum"), Partial("avg"))
 Term = tuple[int, int, int]  # of what a rank has along a dimension, the k-th of n equal parts
 
 
@@ -111,6 +112,13 @@ class Held:
     def everywhere(self, sizes: Mapping[str, int]) -> Held:
         """The same, if all ranks of some mesh have it whole."""
         return replace(self, placements=dict.fromkeys(sizes, Replicate()), sizes=sizes)
+
+    @property
+    def extreme(self) -> str:
+        """The reason why sums of such parts are not parts of the sum: a maximum or minimum over ranks. Empty if they
+        are."""
+        found = next((axis for axis, p in self.placements.items() if isinstance(p, Partial) and p not in _LINEAR), "")
+        return f"it is {self.placements[found]} over {found}, and sums of maxima are no maxima of sums" if found else ""
 
     def __str__(self) -> str:
         return shown(self.placements) if self.order is None else f"{shown(self.placements)}, {self.order}"

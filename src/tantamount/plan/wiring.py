@@ -16,6 +16,7 @@ from math import prod
 from tantamount.capture.inplace import overwritten_input
 from tantamount.ir.graph import Graph, Output
 from tantamount.ir.mesh import Mesh
+from tantamount.ir.relation import Partial
 from tantamount.plan.finish import finish_joints
 from tantamount.plan.joints import Joint, differ, sent
 from tantamount.plan.late import late
@@ -161,20 +162,22 @@ def _between(plan: Plan, first: Part, second: Part, count: int) -> Iterator[Join
 
 
 def _batches(plan: Plan) -> Iterator[Joint]:
-    """Joints for the tensors of which a microbatch is one thing in one pipeline and another thing in another: each
-    passes one of them, and all together are the batch."""
-    for part in plan.parts.values():
-        if part.runs is not Runs.PASS or not part.base:
+    """Joints for the tensors of which a microbatch is one thing in one pipeline and another thing in another, or may be
+    none by itself: each passes one of them, and all together are the batch."""
+    for part in plan.parts.values() if plan.apart else ():
+        if part.runs is not Runs.PASS:
             continue
-        other = plan.parts[part.base]
+        other = plan.parts[part.base or part.name]
         for tensor, mine, its in (
             *((name, part.input(name), other.input(name)) for name in part.job.inputs),
-            *((name, part.output(name), other.output(name)) for name in part.job.outputs),
+            *((name, part.output(name), other.output(name)) for name in part.job.outputs if name not in part.results),
         ):
             here, there = mine.placements[plan.axis], its.placements[plan.axis]
             if here != there:
                 problem = f"what a microbatch has of it is {here} over {plan.axis} here, and {there} there"
                 yield Joint(tensor, other.name, part.name, str(mine), problem=problem)
+            elif mine.extreme and isinstance(here, Partial):
+                yield Joint(tensor, part.name, part.name, str(mine), problem=mine.extreme, wrong=False)
 
 
 def _causes(plan: Plan) -> Iterator[Joint]:
