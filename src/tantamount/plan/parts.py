@@ -321,7 +321,7 @@ class Plan:
         their own; otherwise once, for all of them."""
         return tuple(in_pipeline(self.parts, k) for k in range(self.copies if self.apart else 1))
 
-    @property
+    @cached_property
     def used(self) -> frozenset[str]:
         """The names of the parts that run in some pipeline."""
         named = dict.fromkeys((*self.numbers(), *self.reduce, *self.update))

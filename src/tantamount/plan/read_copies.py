@@ -50,27 +50,20 @@ def read_copies(
 ) -> tuple[dict[str, dict[str, object]], Copies]:
     """The tables of all parts, those of copies with what they have in common with the part in whose place they run; and
     which they are. Raises :class:`UserError` for copies of what has none, and for two in one pipeline."""
-    found, of, pipelines, without = (
-        dict(tables),
-        dict[str, str](),
-        dict[str, tuple[int, ...]](),
-        dict[str, tuple[str, ...]](),
-    )
+    kinds = {name: table.get("kind", Runs.PASS.value) for name, table in tables.items()}
+    copied = [name for name, kind in kinds.items() if kind in (Runs.PASS.value, Runs.PIECE.value)]
+    found = dict(tables)
+    of: dict[str, str] = {}
+    pipelines: dict[str, tuple[int, ...]] = {}
+    without: dict[str, tuple[str, ...]] = {}
     for name, value in tables.items():
-        if value.get("kind") != COPY_OF:
+        if kinds[name] != COPY_OF:
             continue
         fields = Fields.of(value, outer.at(name), _KEYS, ("of", "pipelines", "impl"))
         base = fields.at("of").name(fields.get("of"))
-        kind = tables.get(base, {}).get("kind", Runs.PASS.value) if base in tables else None
-        if kind not in (Runs.PASS.value, Runs.PIECE.value):
-            known = [
-                one
-                for one, table in tables.items()
-                if table.get("kind", Runs.PASS.value) in (Runs.PASS.value, Runs.PIECE.value)
-            ]
-            raise fields.at("of").wrong(
-                shown(base), "a part of kind pass or piece", code="unknown-part", hint=nearest(base, known)
-            )
+        if base not in copied:
+            needed = "a part of kind pass or piece"
+            raise fields.at("of").wrong(shown(base), needed, code="unknown-part", hint=nearest(base, copied))
         if count < 2:
             raise fields.place.wrong("a copy in a plan of one pipeline", "a schedule with several pipelines")
         place = fields.at("pipelines")
@@ -84,9 +77,9 @@ def read_copies(
         kept = [one for one in without[name] if isinstance(replaced, dict) and one in replaced]
         if kept:
             raise fields.at("without").wrong(", ".join(kept), f"what it updates: every copy of {base} does")
-        if without[name] and kind != Runs.PIECE.value:
+        if without[name] and kinds[base] != Runs.PIECE.value:
             raise fields.at("without").wrong(", ".join(without[name]), f"a copy of a part of kind piece, not of {base}")
-        table = {key: entry for key, entry in tables[base].items() if kind == Runs.PASS.value or key != "layout"}
+        table = {key: entry for key, entry in tables[base].items() if kinds[base] == Runs.PASS.value or key != "layout"}
         gives = table.get("gives")
         if isinstance(gives, dict):
             given = cast("dict[str, object]", gives)

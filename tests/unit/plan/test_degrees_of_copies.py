@@ -392,6 +392,10 @@ def test_pipelines_of_other_numbers_of_ranks_are_proved(tmp_path: Path) -> None:
         (lambda table: table["model"].update(tied={"word": {"first": "w"}}), "plan-copies"),
         (lambda table: table.update(assume={"dropout": "same mask"}), "plan-copies"),
         (lambda table: table["schedule"].pop("pipelines"), "plan-field"),
+        (lambda table: table.update(schedule={"name": "1f1b", "pipelines": 3}), "plan-schedule"),
+        (lambda table: table.update(schedule={"name": "dualpipe", "pipelines": 2}), "plan-schedule"),
+        (lambda table: table.update(schedule={"name": "1f1b", "pipelines": "2"}), "plan-schedule"),
+        (lambda table: table.update(schedule={"name": "1f1b", "pipelines": 0}), "plan-field"),
     ],
 )
 def test_bad_files(edit: Edit, code: str, tmp_path: Path) -> None:
