@@ -75,6 +75,16 @@ WAYS: dict[str, tuple[Any, dict[str, Any]]] = {
     "ends of their own, dualpipe": (
         LLAMA, {**TENSOR, "microbatches": 4, "batch": 16, "schedule": "dualpipe", "layouts": {"head": WIDE}},
     ),
+    "beside, other degrees": (LLAMA, {**TENSOR, "batch": 8, "beside": ({"dp": 4, "tp": 1},)}),
+    "beside, cp, zero 1, first dimension": (
+        LLAMA, {**TENSOR, "batch": 8, "zero": 1, "zero_first": True, "beside": ({"dp": 1, "cp": 2},)},
+    ),
+    "beside, fewer ranks, sp, zero 3": (
+        LLAMA, {**TENSOR, "batch": 12, "microbatches": 3, "sp": True, "zero": 3, "beside": ({"tp": 1}, {"dp": 1})},
+    ),
+    "beside, experts on other ranks, aux loss": (
+        GROUPED, {**EXPERT, "ep": 2, "tp": 1, "aux_loss": 0.01, "beside": ({"ep": 1, "dp": 2},)},
+    ),
     "experts of their own, aux loss": (
         LATENT, {**EXPERT, "dp": 2, "batch": 8, "aux_loss": 0.01, "layouts": {"moe": {"tp": 1, "ep": 2}}},
     ),

@@ -23,7 +23,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src" / "tantamount"
 # Which kind of file the modules read whose errors are of a kind: `Place.kind`.
 _JOBS = {"job.py", "relations.py", "spelled_groups.py", "subject.py", "expectations.py"}
 _ALL = {"fields.py"}
-_PLANS = {"plan/read.py", "plan/read_approximate.py", "plan/read_mesh.py", "plan/read_schedule.py"}
+_PLANS = {f"plan/read{part}.py" for part in ("", "_approximate", "_copies", "_mesh", "_schedule")}
 _DOCUMENTS = {"json": ("graph", "certificate"), "toml": ("job", "plan")}  # of the codes in `documents.py`
 _CERTIFICATES = {"document.py"}
 _LEXER = "hlo_text.py"

@@ -27,11 +27,11 @@ from tantamount.ir.relation import (
 )
 from tantamount.plan.parts import COPY, DEFAULT, Part, Piece, Plan, Runs
 
-__all__ = ["flat_job"]
+__all__ = ["Program", "flat_job", "flat_program"]
 
 
 @dataclass
-class _Program:
+class Program:
     """Nodes by name, in any order; ``renamed`` says what stands for inputs of parts."""
 
     nodes: dict[str, Node] = field(default_factory=dict[str, Node])
@@ -125,7 +125,7 @@ def flat_job(plan: Plan) -> Job:
     for name in plan.symbols:
         inputs[name] = InputRelation(name, (Replicate(),) * len(plan.mesh.names))
     programs = {rank: tuple(map(id, _own(plan, rank))) for rank in range(plan.mesh.world_size)}
-    made = {key: _flat(plan, rank) for rank, key in reversed(programs.items())}
+    made = {key: flat_program(plan, rank) for rank, key in reversed(programs.items())}
     groups = {COPY: (COPY,), **plan.mesh.groups}
     for part in plan.parts.values():
         if part.layout != DEFAULT:  # groups of all ranks of a stage are those of the mesh
@@ -134,7 +134,7 @@ def flat_job(plan: Plan) -> Job:
             groups |= {name: rest for name, spanned in part.job.mesh.groups.items() if set(spanned) == whole}
     device = {COPY: plan.pipeline}
     mesh = Mesh(plan.mesh.axes, {n: tuple(device.get(axis, axis) for axis in spanned) for n, spanned in groups.items()})
-    return Job("flat", _flat(plan, None), tuple(made[key] for key in programs.values()), mesh, inputs, outputs)
+    return Job("flat", flat_program(plan, None), tuple(made[key] for key in programs.values()), mesh, inputs, outputs)
 
 
 def _own(plan: Plan, rank: int) -> Iterator[object]:
@@ -285,9 +285,9 @@ def _rows(plan: Plan, piece: Piece, name: str, label: str) -> InputRelation:
     return InputRelation(label, None, blocks({}), equal, "rows")
 
 
-def _flat(plan: Plan, rank: int | None) -> Graph:
+def flat_program(plan: Plan, rank: int | None) -> Graph:
     """The whole iteration of one device, or of one rank."""
-    program = _Program()
+    program = Program()
     outputs: dict[str, str] = {}
     made: dict[str, dict[str, list[str]]] = {str(piece): {} for piece in plan.pieces}
     turns = 1 if rank is None else plan.microbatches
@@ -401,6 +401,9 @@ def _flat(plan: Plan, rank: int | None) -> Graph:
         for of, way in owners.items():
             mine = own[of]
             given = {x: mine.get(t) or shared[t] for x, t in part.takes.items() if x not in part.members}
+            for x, one in part.summands.items():  # of which one device has all in one place
+                none = (f"{name} {of} {x}", "aten.mul.Tensor", Ref(mine[one.tensor]), 0)
+                given[x] = mine[one.tensor] if one.pipeline == 0 else program.call(*none)
             for x, members in part.members.items():
                 terms = [own[str(piece)][members[piece.part]] for piece in plan.pieces if piece.part in members]
                 given[x] = program.total(f"{name} {x}", terms)

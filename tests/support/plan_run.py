@@ -19,7 +19,7 @@ from tantamount.ir.relation_types import box_at
 from tantamount.plan.actions import Action, Kind
 from tantamount.plan.exchange import neighbours
 from tantamount.plan.flow import At, flow_of
-from tantamount.plan.parts import COPY, WORLD, Part, Piece, Plan, Runs, is_sum
+from tantamount.plan.parts import COPY, WORLD, Messages, Part, Piece, Plan, Runs, is_sum
 from tantamount.semantics.interpret import interpret, interpret_ranks
 
 __all__ = ["run_plan"]
@@ -35,15 +35,15 @@ def run_plan(plan: Plan, seed: int = 0) -> dict[str, float]:
     run = _Run(plan, one)
     found: dict[str, float] = {}
     for piece in plan.pieces:
-        part = plan.parts[piece.part]
-        for name in part.parameters:
-            for device in run.devices_of(piece):
+        for device in run.devices_of(piece):
+            part = run.part(piece.part, device)
+            for name in part.parameters:
                 for k in range(run.ranks(part)):
-                    wanted = _local(part, name, one.own[piece][name], (0, k))
+                    wanted = _local(part, name, _seen(plan, part, name, one.own[piece][name]), (0, k))
                     off = np.max(np.abs(run.own[device, k][piece][name] - wanted), initial=0.0)
                     key = f"{piece}.{name}"
                     found[key] = max(found.get(key, 0.0), float(off))
-        for name in part.results:
+        for name in plan.parts[piece.part].results:
             found[f"{piece}.{name}"] = float(abs(run.results[piece, name] - one.results[piece, name]))
     return found
 
@@ -61,6 +61,20 @@ def _local(part: Part, tensor: str, whole: Any, at: tuple[int, int]) -> Any:
     rest = mesh.world_size // mesh.sizes[0] if part.runs is Runs.PASS or COPY in mesh.axes else mesh.world_size
     box = box_at(whole.shape, placements, mesh.sizes, mesh.coordinates(at[0] * rest + at[1]))
     return whole[tuple(slice(start, stop) for start, stop in box)]
+
+
+def _seen(plan: Plan, part: Part, tensor: str, whole: Any) -> Any:
+    """A tensor of one device, whose specification has the orders of blocks of the parts that are named, as a copy's
+    has it."""
+    other = plan.parts[part.base] if part.base else part
+    before, after = other.taken_as.get(tensor), part.taken_as.get(tensor)
+    if before == after:
+        return whole
+    for order, blocks in ((before, before and before.back), (after, after and after.blocks)):
+        if order is not None and blocks is not None:
+            parts = np.split(whole, len(blocks), order.dim)
+            whole = np.concatenate([parts[k] for k in blocks], order.dim)
+    return whole
 
 
 class _OneDevice:
@@ -119,7 +133,10 @@ class _OneDevice:
                 continue
             for piece in (piece for piece in plan.pieces if piece.part == part.of):
                 own = self.own[piece]
-                found = _spec(part, {x: own[t] if t in own else whole[t] for x, t in part.takes.items()})
+                given = {x: own[t] if t in own else whole[t] for x, t in part.takes.items()}
+                for x, summand in part.summands.items():  # one device has all of it
+                    given[x] = own[summand.tensor] * (summand.pipeline == 0)
+                found = _spec(part, given)
                 own |= {t: found[x] for x, t in (*part.gives.items(), *part.updates.items())}
 
 
@@ -167,6 +184,14 @@ class _Run:
         skipped = (self.plan.axis, COPY)
         return int(np.prod([size for axis, size in part.job.mesh.axes.items() if axis not in skipped]))
 
+    def part(self, name: str, device: int) -> Part:
+        """The part that a device runs where one is named: that of the pipeline of its copies, if these have others."""
+        chains = self.plan.schedule.chains if self.plan.apart else ()
+        owners = self.plan.schedule.owners
+        on = [k for k, chain in enumerate(chains) if any(owners[s] == device for s in chain.stages)]
+        assert len(on) < 2  # of two, the stage would have to be known
+        return self.plan.ways[on[0] if on else 0][name]
+
     def devices_of(self, piece: Piece) -> list[int]:
         """The devices that have a piece, one in each pipeline."""
         plan = self.plan
@@ -179,24 +204,23 @@ class _Run:
         """Parameters and state as their relations say."""
         plan = self.plan
         for piece in plan.pieces:
-            part = plan.parts[piece.part]
             for copy, device in enumerate(self.devices_of(piece)):
+                part = self.part(piece.part, device)
                 for k in range(self.ranks(part)):
                     own = self.own[device, k][piece]
                     for name in (*part.parameters, *part.frozen):
-                        own[name] = _local(part, name, self.one.first[piece][name], (0, k))
-                    for other in plan.parts.values():
+                        own[name] = _local(part, name, _seen(plan, part, name, self.one.first[piece][name]), (0, k))
+                    for other in (self.part(name, device) for name in (*plan.reduce, *plan.update)):
                         for tensor, name in other.takes.items():
                             if other.of == piece.part and name in other.state:
                                 at = (copy if COPY in other.job.mesh.axes else 0, k)
-                                own[name] = _local(other, tensor, self.one.first[piece][name], at)
+                                first = _seen(plan, other, tensor, self.one.first[piece][name])
+                                own[name] = _local(other, tensor, first, at)
 
     # ------------------------------------------------------------------------------------------ the schedule
     def _step(self, events: Sequence[tuple[int, Action]]) -> None:
-        reduced: set[Piece] = set()
         for device, action in events:
             stage, microbatch = action.stage, action.microbatch
-            pieces = self.plan.stages[stage]
             before, after = self.around.get((stage, microbatch), (None, None))
             owners = self.plan.schedule.owners
             if action.kind is Kind.FORWARD:
@@ -221,14 +245,15 @@ class _Run:
                 assert after is not None
                 giver, values = self.queues[owners[after], device].popleft()
                 self.streams[stage, "back", microbatch] = self._sent(giver, stage, values)
-            elif action.kind is Kind.REDUCE:
-                for name in self.plan.reduce:
-                    part = self.plan.parts[name]
-                    for piece in pieces:
-                        if piece.part == part.of and piece not in reduced:
-                            alone = None if part.speaks(COPY) else device
-                            self._piece(part, piece, alone)
-                reduced |= set(pieces) if any(self.plan.parts[n].speaks(COPY) for n in self.plan.reduce) else set()
+        reducing = [(device, action.stage) for device, action in events if action.kind is Kind.REDUCE]
+        done: set[tuple[str, Piece]] = set()
+        for name in self.plan.reduce if reducing else ():
+            together = any(way[name].meets for way in self.plan.ways)
+            for device, stage in reducing:
+                for piece in self.plan.stages[stage]:
+                    if piece.part == self.plan.parts[name].of and (name, piece) not in done:
+                        self._piece(name, piece, None if together else device)
+                        done |= {(name, piece)} if together else set()
 
     def _pass(self, device: int, stage: int, microbatch: int, *, forward: bool) -> None:
         """The pieces of a stage, forward or backward; a program does both, so forward its gradients are 0."""
@@ -238,7 +263,7 @@ class _Run:
         inputs: dict[Piece, list[Values]] = {}
         moving = self.streams.get((stage, "in", microbatch), [])
         for piece in pieces:  # forward again for the backward pass
-            part = plan.parts[piece.part]
+            part = self.part(piece.part, device)
             inputs[piece] = [
                 {**self._given(part, piece, device, k, microbatch),
                  **{ends.forward: moving[k][name] for name, ends in part.before.items()}}
@@ -251,7 +276,7 @@ class _Run:
             return
         moving = self.streams.get((stage, "back", microbatch), [])
         for piece in reversed(pieces):
-            part = plan.parts[piece.part]
+            part = self.part(piece.part, device)
             for k, given in enumerate(inputs[piece]):
                 given |= {ends.backward or "": moving[k][name] for name, ends in part.after.items()}
             found = self._ran(part, inputs[piece])
@@ -275,7 +300,8 @@ class _Run:
     def _given(self, part: Part, piece: Piece, device: int, k: int, microbatch: int) -> Values:
         own = self.own[device, k][piece]
         given = {name: own[name] for name in (*part.parameters, *part.frozen)}
-        given |= {name: _local(part, name, self.one.first[piece][name], (microbatch, k)) for name in part.data}
+        first = {name: _seen(self.plan, part, name, self.one.first[piece][name]) for name in part.data}
+        given |= {name: _local(part, name, value, (microbatch, k)) for name, value in first.items()}
         for ends in part.after.values():
             relation = part.job.inputs[ends.backward or ""]
             type_ = part.job.implementation[k].by_name[relation.name].type
@@ -295,19 +321,16 @@ class _Run:
         first, second = (self.plan.stages[s] for s in (giver, taker))
         forward = self.plan.pieces.index(first[0]) < self.plan.pieces.index(second[0])
         ends = (first[-1], second[0]) if forward else (first[0], second[-1])
-        layouts = tuple(self.plan.parts[piece.part].layout for piece in ends)
-        if len(values) == self.ranks(self.plan.parts[ends[1].part]):
+        owners = self.plan.schedule.owners[giver], self.plan.schedule.owners[taker]
+        parts = [self.part(piece.part, device) for piece, device in zip(ends, owners, strict=True)]
+        layouts = parts[0].layout, parts[1].layout
+        if len(values) == self.ranks(parts[1]):
             return values
         messages = self.plan.messages[layouts[0], layouts[1]]
         return [
-            {
-                name: np.concatenate(
-                    [np.split(values[g][name], n, messages.dim)[k] for g, k, n in terms], messages.dim
-                )
-                for name in values[0]
-            }
-            for terms in messages.ranks
-        ]  # fmt: skip
+            {name: _put([one[name] for one in values], messages, k) for name in values[0]}
+            for k in range(len(messages.ranks))
+        ]
 
     # ------------------------------------------------------------------------------------------ afterwards
     def _finish(self, part: Part) -> None:
@@ -316,10 +339,33 @@ class _Run:
             return
         for piece in self.plan.pieces:
             if piece.part == part.of:
-                self._piece(part, piece, None)
+                self._piece(part.name, piece, None)
 
-    def _piece(self, part: Part, piece: Piece, alone: int | None) -> None:
+    def _apart(self, name: str, piece: Piece, devices: Sequence[int]) -> None:
+        """The same of copies with degrees of their own: each on its ranks, with what it is sent by others."""
+        made: dict[tuple[int, int], Values] = {}
+        for device in devices:
+            part, inputs = self.part(name, device), list[Values]()
+            for k in range(self.ranks(part)):
+                own, whole = self.own[device, k][piece], self.whole[device, k]
+                inputs.append({x: own[t] if t in own else whole[t] for x, t in part.takes.items()})
+                for x, one in part.summands.items():
+                    other = self.devices_of(piece)[one.pipeline]
+                    count = self.ranks(self.part(piece.part, other))
+                    held = [self.own[other, j][piece][one.tensor] for j in range(count)]
+                    inputs[-1][x] = held[k] if one.messages is None else _put(held, one.messages, k)
+            found = _together(part, part.job.implementation, part.job.mesh, inputs)
+            given = (*part.gives.items(), *part.updates.items())
+            made |= {(device, k): {t: one[x] for x, t in given} for k, one in enumerate(found)}
+        for place, values in made.items():
+            self.own[place][piece] |= values
+
+    def _piece(self, name: str, piece: Piece, alone: int | None) -> None:
         """A part for one piece, on all devices that have it; or the results of one of them ``alone``."""
+        if self.plan.apart:
+            self._apart(name, piece, self.devices_of(piece) if alone is None else [alone])
+            return
+        part = self.plan.parts[name]
         count = self.ranks(part)
         places = [(device, k) for device in self.devices_of(piece) for k in range(count)]
         inputs: list[Values] = []
@@ -341,7 +387,7 @@ class _Run:
         inputs: list[Values] = []
         for place in places:
             pieces = self.own[place].values()
-            sums = {x: sum(own[t] for own in pieces if t in own) for x, t in part.sums.items()}
+            sums = {x: sum((own[t] for own in pieces if t in own), np.zeros(())) for x, t in part.sums.items()}
             inputs.append({**{x: self.whole[place][t] for x, t in part.takes.items()}, **sums})
         for place, one in zip(places, _together(part, part.job.implementation, part.job.mesh, inputs), strict=True):
             self.whole[place] |= {t: one[x] for x, t in part.gives.items()}
@@ -356,6 +402,14 @@ class _Run:
             device = dict(zip(mesh.names, mesh.coordinates(rank), strict=True)).get(pipeline, 0)
             yield device, seen[device]
             seen[device] += 1
+
+
+def _put(values: Sequence[Any], messages: Messages, k: int) -> Any:
+    """What rank k is sent by ranks that have some values."""
+    parts = [
+        np.split(values[g], count, messages.dim)[j] if count > 1 else values[g] for g, j, count in messages.ranks[k]
+    ]
+    return np.concatenate(parts, messages.dim) if len(parts) > 1 else parts[0]
 
 
 def _summand(part: Part, result: str, k: int) -> int:

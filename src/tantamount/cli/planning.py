@@ -213,6 +213,12 @@ def show(path: Path) -> int:
     metavar="KIND:DEGREES",
     help="Other degrees of pieces of one kind (embedding, head, layer, dense, moe) on the same ranks: head:dp=8,tp=1.",
 )
+@click.option(
+    "--beside",
+    multiple=True,
+    metavar="DEGREES",
+    help="A further pipeline of as many stages, with other degrees: dp=8,tp=1. Microbatches are shared out.",
+)
 @click.option("--tied", is_flag=True, help="The head's matrix is the embedding's table.")
 @click.option("--recompute", is_flag=True, help="Layers do their forward pass again in the backward pass.")
 @click.option(
@@ -251,6 +257,7 @@ def new(
     aux_loss: float,
     aux_over: str,
     layouts: tuple[str, ...],
+    beside: tuple[str, ...],
     tied: bool,
     recompute: bool,
     sized: bool,
@@ -267,10 +274,13 @@ def new(
     AdamW."""
     from tantamount.capture import new_plan
     from tantamount.plan.files import only_a_plan
-    from tantamount.plan.named import named_schedule
+    from tantamount.plan.named import side_by_side
     from tantamount.writing import whole_folder
 
-    named_schedule(schedule, pp, microbatches, chunks)  # what is refused is refused before anything is captured
+    many = 1 + len(beside)
+    side_by_side(
+        schedule, many, pp * many, microbatches, chunks
+    )  # what is refused is refused before anything is captured
     own = {"layers": layers, "hidden": hidden, "heads": heads, "kv_heads": kv_heads, "ffn": ffn, "vocab": vocab}
     degrees = {
         "dp": dp, "tp": tp, "pp": pp, "microbatches": microbatches, "seq": seq, "schedule": schedule,
@@ -278,6 +288,7 @@ def new(
         "zero_first": zero_first,
         "cp": cp, "context": context, "cp_layout": cp_layout, "ep": ep, "capacity": capacity, "tied": tied,
         "recompute": recompute, "sized": sized, "aux_loss": aux_loss, "aux_over": aux_over, "layouts": layouts,
+        "beside": beside,
     }  # fmt: skip
     sizes = {name: size for name, size in own.items() if size is not None}
     with whole_folder(out, only_a_plan if force else None, _forced("a plan", force=force)) as folder:

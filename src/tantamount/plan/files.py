@@ -35,7 +35,8 @@ def plan_file(path: Path) -> Path:
 def files_of(table: Mapping[str, Any]) -> Iterator[str]:
     """The names of the files that the table of a plan names."""
     for part in table["part"].values():
-        yield part["spec"]
+        if "spec" in part:  # a copy has that of the part in whose place it runs
+            yield part["spec"]
         yield from programs_of(part["impl"])
     if (schedule := table.get("schedule", {}).get("table")) is not None:
         yield schedule

@@ -102,12 +102,12 @@ def _said(held: Held, other: Held) -> str:
 # ---------------------------------------------------------------------------------------------- other ranks
 def sent(made: Held, taken: Held, messages: Messages, virtual: str) -> str:
     """The reason why a tensor does not come as it is taken, if ranks of another number of them are sent it; empty if it
-    does. ``virtual`` is the first axis of both, along which nothing is sent."""
+    does. ``virtual`` is the first axis of both, along which nothing is sent, if they have it."""
     if made.whole is None or taken.whole is None or made.whole != taken.whole:
         return f"the whole is {made.whole} there and {taken.whole} here"
     if made.local is None or taken.local is None or made.local.dtype != taken.local.dtype:
         return f"a rank has {made.local}, but {taken.local} is read"
-    if made.order != taken.order or made.placements[virtual] != taken.placements[virtual]:
+    if made.order != taken.order or made.placements.get(virtual) != taken.placements.get(virtual):
         return differ(made, taken)
     if any(isinstance(placement, Partial) for held in (made, taken) for placement in held.placements.values()):
         return f"{shown(made.placements)} is sent to other ranks: what is a sum over ranks must be added up before"

@@ -200,11 +200,10 @@ def _programs(part: Part) -> list[Graph]:
 
 def _program(plan: Plan, table: Table, random_: random.Random, kind: str, edit: Edit) -> PlanMutant | None:
     """One node of one part's programs changed."""
-    used = {*plan.numbers(), *plan.reduce, *plan.update}
     places = [
         (part, node)
         for part in plan.parts.values()
-        if part.name in used
+        if part.name in plan.used
         for node in _programs(part)[0].nodes
         if edit(_programs(part)[0], node, part, random.Random(0)) is not None
     ]
@@ -224,13 +223,13 @@ def _program(plan: Plan, table: Table, random_: random.Random, kind: str, edit: 
             continue
         said = said or found[0]
         new[name] = _edited(graph, found[1])
-    whole = part.runs is Runs.ONCE or random_.random() < 0.5 or plan.numbers().get(part.of or part.name, 1) < 2
+    owner = part.of or part.base or part.name
+    whole = part.runs is Runs.ONCE or random_.random() < 0.5 or plan.numbers().get(owner, 1) < 2
     changed = deepcopy(table)
     renamed = {name: f"mutant.{name}" for name in new}
     if whole:
         _point(changed["part"][part.name], renamed)
         return PlanMutant(kind, f"{said} in {part.name}", part.name, changed, {renamed[n]: g for n, g in new.items()})
-    owner = part.of or part.name
     number = random_.randrange(plan.numbers()[owner])
     alone = _apart(plan, changed, Piece(owner, number), "odd")
     _point(changed["part"][alone[part.name]], renamed)
@@ -254,15 +253,15 @@ def _point(part: Table, renamed: Mapping[str, str]) -> None:
 
 
 def _apart(plan: Plan, table: Table, piece: Piece, prefix: str) -> dict[str, str]:
-    """Give one piece a part of its own, and copies of the parts that run for it; their new names by the old ones."""
+    """Give one piece parts of its own, those that run for it among them; their new names by the old ones."""
     parts = table["part"]
-    names = {piece.part: f"{prefix}_{piece.part}"}
-    names |= {name: f"{prefix}_{name}" for name, part in plan.parts.items() if part.of == piece.part}
+    own = (name for name, part in plan.parts.items() if piece.part in (name, part.of, part.base))
+    names = {name: f"{prefix}_{name}" for name in own}
     for old, new in names.items():
         parts[old].pop("names", None)  # which say the numbers of pieces, and these change
         parts[new] = deepcopy(parts[old])
         if "of" in parts[new]:
-            parts[new]["of"] = names[piece.part]
+            parts[new]["of"] = names[parts[new]["of"]]
     for order in table.get("finish", {}).values():
         order[:] = [x for name in order for x in ((name, names[name]) if name in names else (name,))]
     renumbered: dict[Piece, Piece] = {}
@@ -326,7 +325,7 @@ def _unreduced(plan: Plan, table: Table, random_: random.Random) -> PlanMutant |
         return None
     part, tensor, gradient = random_.choice(places)
     changed = deepcopy(table)
-    changed["part"][part.name].setdefault("takes", {})[tensor] = gradient
+    changed["part"][part.base or part.name].setdefault("takes", {})[tensor] = gradient
     return PlanMutant("unreduced gradient", f"{part.name} takes {gradient} for {tensor}", "joints", changed)
 
 
@@ -351,20 +350,26 @@ def _exchanged(plan: Plan, table: Table, random_: random.Random) -> PlanMutant |
 
 
 def _astray(plan: Plan, table: Table, random_: random.Random) -> PlanMutant | None:
-    """A rank that is sent what another one is sent, where stages have different numbers of ranks."""
-    if not plan.messages:
-        return None
+    """A rank that is sent what another one is sent, where stages or copies have different ranks."""
     changed = deepcopy(table)
-    tables = cast("list[Table]", changed["mesh"]["messages"])
-    number = random_.randrange(len(tables))
-    messages = tables[number]
+    places = [(f"by messages {k}", found) for k, found in enumerate(changed["mesh"].get("messages", []))]
+    places += [
+        (f"of {tensor} for {name}", entry["sent"])
+        for name, part in changed["part"].items()
+        for tensor, stated in cast("Table", part.get("inputs") or {}).items()
+        for entry in (cast("list[Any]", stated) if isinstance(stated, list) else ())
+        if isinstance(entry, dict) and "sent" in entry
+    ]
+    if not places:
+        return None
+    where, messages = random_.choice(places)
     ranks = [str(text) for text in cast("list[object]", messages["ranks"])]
     k = random_.randrange(len(ranks))
     others = sorted(set(ranks) - {ranks[k]})
     if not others:
         return None
     messages["ranks"] = [*ranks[:k], random_.choice(others), *ranks[k + 1 :]]
-    what = f"rank {k} is sent {messages['ranks'][k]} and not {ranks[k]} by messages {number}"
+    what = f"rank {k} is sent {messages['ranks'][k]} and not {ranks[k]} {where}"
     return PlanMutant("partitioning", what, "joints", changed)
 
 

@@ -13,7 +13,7 @@ from tantamount.errors import UserError
 from tantamount.plan.actions import Action, Chain, Event, Kind, Schedule
 from tantamount.plan.exchange import with_messages
 
-__all__ = ["NAMES", "finished", "named_schedule"]
+__all__ = ["NAMES", "finished", "named_schedule", "side_by_side"]
 
 F, B, I, W = Kind.FORWARD, Kind.BACKWARD, Kind.INPUT_GRADIENT, Kind.WEIGHT_GRADIENT
 Order = list[Action]
@@ -33,6 +33,41 @@ def named_schedule(name: str, devices: int, microbatches: int, chunks: int = 1) 
         raise _wrong(f"{chunks} chunks with {name}", f"1, or one of {', '.join(sorted(_CHUNKED))}")
     schedule = with_messages(make(devices, microbatches, chunks))
     return finished(schedule)
+
+
+def side_by_side(name: str, count: int, devices: int, microbatches: int, chunks: int = 1) -> Schedule:
+    """So many pipelines beside each other, that of the name each: ``devices`` and ``microbatches`` are those of all
+    together, one after the other. The stages of each have copies of the pieces of the first.
+
+    Raises :class:`UserError` as :func:`named_schedule` does, and for what they have no equal parts of."""
+    if count == 1:
+        return named_schedule(name, devices, microbatches, chunks)
+    if devices % count or microbatches % count:
+        raise _wrong(f"{devices} devices and {microbatches} microbatches", f"multiples of {count}, the pipelines")
+    one = named_schedule(name, devices // count, microbatches // count, chunks)
+    chain, *others = one.chains
+    if others:
+        raise _wrong(f"{name}, {count} times", "a schedule of one pipeline")
+    stages = len(one.owners)
+
+    def moved(action: Action, k: int) -> Action:
+        microbatch = action.microbatch + k * len(chain.microbatches) if action.microbatch >= 0 else -1
+        return replace(action, stage=action.stage + k * stages, microbatch=microbatch)
+
+    every = range(count)
+    return replace(
+        one,
+        devices=tuple(tuple(tuple(moved(a, k) for a in e) for e in events) for k in every for events in one.devices),
+        owners=tuple(device + k * len(one.devices) for k in every for device in one.owners),
+        chains=tuple(
+            Chain(
+                tuple(stage + k * stages for stage in chain.stages),
+                tuple(m + k * len(chain.microbatches) for m in chain.microbatches),
+            )
+            for k in every
+        ),
+        copies={stage + k * stages: stage for k in every[1:] for stage in range(stages)},
+    )
 
 
 def finished(schedule: Schedule, kinds: Sequence[Kind] = (Kind.REDUCE, Kind.UPDATE)) -> Schedule:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 from typing import cast
 
 from tantamount.ir.job import Job
@@ -22,7 +23,7 @@ from tantamount.plan.orders import Order
 
 __all__ = [
     "COPY", "DEFAULT", "TIED", "WORLD", "Approximation", "Held", "Messages", "Part", "Piece", "Plan", "Runs", "Stream",
-    "Term", "is_sum", "shown",
+    "Summand", "Term", "in_pipeline", "is_sum", "shown",
 ]  # fmt: skip
 
 TIED = "tied"  # the axis of the devices that have a copy of a shared parameter
@@ -40,6 +41,7 @@ class Runs(StrEnum):
     TIED = "tied"  # once, on the stages that have a copy of a parameter that several pieces share
 
 
+_LINEAR = (Partial("sum"), Partial("avg"))
 Term = tuple[int, int, int]  # of what a rank has along a dimension, the k-th of n equal parts
 
 
@@ -52,6 +54,16 @@ class Messages:
     target: str
     ranks: tuple[tuple[Term, ...], ...]
     dim: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Summand:
+    """An input that is one summand of a ``tensor`` of a piece, that of a pipeline. ``messages``: what the ranks that
+    take it are sent by those that have it, of layouts that are not named; ``None``: rank k has what rank k takes."""
+
+    tensor: str
+    pipeline: int
+    messages: Messages | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +113,13 @@ class Held:
         """The same, if all ranks of some mesh have it whole."""
         return replace(self, placements=dict.fromkeys(sizes, Replicate()), sizes=sizes)
 
+    @property
+    def extreme(self) -> str:
+        """The reason why sums of such parts are not parts of the sum: a maximum or minimum over ranks. Empty if they
+        are."""
+        found = next((axis for axis, p in self.placements.items() if isinstance(p, Partial) and p not in _LINEAR), "")
+        return f"it is {self.placements[found]} over {found}, and sums of maxima are no maxima of sums" if found else ""
+
     def __str__(self) -> str:
         return shown(self.placements) if self.order is None else f"{shown(self.placements)}, {self.order}"
 
@@ -136,7 +155,10 @@ class Part:
     ``smaller``, that is its job, ``job`` that of the others, and ``divided`` says that rows may be worked on apart.
     ``taken_as`` and ``given_as`` are the orders in which ranks have blocks of inputs and of outputs; the specification
     of the job is a function of what has these orders.
-    ``claims`` are jobs, by name, that must hold for the declared approximations to be what they say.
+    ``claims`` are further jobs, by name, that must hold: for declared approximations to be what they say, and for
+    ``partly``, inputs of which every pipeline may have a summand, to give summands of the outputs.
+    ``base``, of a part that runs in the place of another one in some ``pipelines``, is that one, whose specification
+    it has, and whose tensors; ``summands`` are inputs that are what one pipeline has of a tensor.
     ``kept`` is the axis whose placements mean something even where it has one rank: there are more of other classes."""
 
     name: str
@@ -167,6 +189,15 @@ class Part:
     claims: Mapping[str, Job] = field(default_factory=dict[str, Job])
     taken_as: Mapping[str, Order] = field(default_factory=dict[str, Order])
     given_as: Mapping[str, Order] = field(default_factory=dict[str, Order])
+    base: str = ""
+    pipelines: tuple[int, ...] = ()
+    summands: Mapping[str, Summand] = field(default_factory=dict[str, Summand])
+    partly: frozenset[str] = frozenset()
+
+    @property
+    def meets(self) -> bool:
+        """True if its ranks exchange something with those of other copies of its piece."""
+        return bool(self.summands) or self.speaks(COPY)
 
     def classes(self) -> Iterator[Part]:
         """The part and, under names of their own, its other jobs: all are to be proved."""
@@ -179,7 +210,8 @@ class Part:
                 named = replace(
                     self, name=f"{self.name}, {what}", job=job, smaller=None, divided=None, steps=(), claims={}
                 )
-                yield replace(named, taken_as={}, given_as={}) if job is self.divided else named  # one order, both ways
+                one_order = job is self.divided or self.partly  # the specification on both sides
+                yield replace(named, taken_as={}, given_as={}) if one_order else named
 
     def input(self, tensor: str) -> Held:
         """The layout that the ranks hold an input in."""
@@ -279,6 +311,23 @@ class Plan:
         return sum(map(max, self.ranks)) if self.uneven else self.mesh.world_size
 
     @property
+    def apart(self) -> bool:
+        """True if copies of a piece have degrees of their own."""
+        return any(part.base for part in self.parts.values())
+
+    @cached_property
+    def ways(self) -> tuple[Mapping[str, Part], ...]:
+        """The part that runs where one is named, by its name: in every pipeline, if copies of a piece have degrees of
+        their own; otherwise once, for all of them."""
+        return tuple(in_pipeline(self.parts, k) for k in range(self.copies if self.apart else 1))
+
+    @cached_property
+    def used(self) -> frozenset[str]:
+        """The names of the parts that run in some pipeline."""
+        named = dict.fromkeys((*self.numbers(), *self.reduce, *self.update))
+        return frozenset(way[name].name for way in self.ways for name in named)
+
+    @property
     def copies(self) -> int:
         """Copies of every piece: pipelines that microbatches may pass, each of which has the whole model."""
         return len(self.schedule.chains)
@@ -294,6 +343,12 @@ class Plan:
         for piece in self.pieces:
             found[piece.part] = found.get(piece.part, 0) + 1
         return found
+
+
+def in_pipeline(parts: Mapping[str, Part], number: int) -> dict[str, Part]:
+    """The part that runs in a pipeline where one is named, by its name."""
+    found = {name: part for name, part in parts.items() if not part.base}
+    return found | {part.base: part for part in parts.values() if part.base and number in part.pipelines}
 
 
 def is_sum(placement: Placement) -> bool:

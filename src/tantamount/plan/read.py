@@ -23,8 +23,9 @@ from tantamount.plan.actions import Schedule
 from tantamount.plan.families import Family, Rows
 from tantamount.plan.names import TEMPLATE
 from tantamount.plan.orders import Order, in_order, plain, read_order
-from tantamount.plan.parts import COPY, DEFAULT, TIED, Part, Piece, Plan, Runs, Stream
+from tantamount.plan.parts import COPY, DEFAULT, TIED, Part, Piece, Plan, Runs, Stream, Summand, in_pipeline
 from tantamount.plan.read_approximate import approximations_of
+from tantamount.plan.read_copies import COPY_OF, Copies, added_up, read_copies, read_summands, with_claims
 from tantamount.plan.read_mesh import Meshes, read_meshes
 from tantamount.plan.read_schedule import read_schedule
 
@@ -70,6 +71,7 @@ class _Reader:
         operators = declared_operators(Fields.of(dict(top.values), job_place, (*_TOP, "assumed")))
         self.files = GraphFiles(path.parent, False, self.limits, operators, {}, READERS)
         self.rows: Rows | None = None  # known from the first part with size symbols
+        self.copies = Copies()
 
     def plan(self) -> Plan:
         top = self.top
@@ -90,6 +92,8 @@ class _Reader:
             raise outer.wrong(shown(commas), "names without commas")
         tables = {outer.name(name, "a part's name"): outer.at(name).table(value)
                   for name, value in outer.table(top.get("part"), "a table of parts").items()}  # fmt: skip
+        tables, self.copies = read_copies(outer, tables, meshes.pipelines)
+        meshes = self._apart(meshes) if self.copies.of else meshes
         shared = {name for name, value in tables.items() if value.get("kind") == Runs.TIED.value}
         whole = {name for name, value in tables.items() if value.get("kind") == Runs.ONCE.value}
         layouts = {name: self._layout(name, value, tables, meshes) for name, value in tables.items()}
@@ -97,7 +101,7 @@ class _Reader:
         parts = {
             name: self._part(name, tables[name], meshes, layouts[name]) for name in first if name not in shared | whole
         }
-        passes = [name for name, part in parts.items() if part.runs is Runs.PASS]
+        passes = [name for name, part in parts.items() if part.runs is Runs.PASS and not part.base]
         for name, part in parts.items():
             if part.runs is Runs.PIECE and part.of not in passes:
                 place = top.at(f"[part.{name}]").at("of")
@@ -122,8 +126,10 @@ class _Reader:
             parts[name] = self._part(name, tables[name], meshes, DEFAULT)
         approximations = tuple(approximations_of(self.top, parts, meshes.axis))
         finish = Fields.of(top.values.get("finish", {}), top.at("[finish]"), ("reduce", "update"))
-        reduce = self._order(finish, "reduce", parts)
-        along = {parts[name].of for name in reduce if parts[name].speaks(COPY)}
+        reduce, update = (self._order(finish, key, parts) for key in ("reduce", "update"))
+        along = {part.of for part in parts.values() if part.meets and (part.base or part.name) in reduce}
+        if self.copies.of:
+            parts = with_claims(parts, (*reduce, *update), meshes.pipelines)
         meets = [stage for stage, own in enumerate(stages) if any(piece.part in along for piece in own)]
         schedule = replace(schedule, meets=frozenset(meets))
         symbols = self._numbers(parts, tied)
@@ -133,7 +139,7 @@ class _Reader:
             mesh=meshes.whole, pipeline=meshes.pipeline, microbatches=meshes.microbatches, axis=meshes.axis,
             parts={name: parts[name] for name in tables}, pieces=pieces, stages=stages, tied=tied,
             schedule=schedule, schedule_name=called,
-            reduce=reduce, update=self._order(finish, "update", parts),
+            reduce=reduce, update=update,
             ranks=ranks, messages=meshes.messages, symbols=symbols,
             approximations=approximations, assumed=top.names("assumed"),
         )  # fmt: skip
@@ -151,12 +157,27 @@ class _Reader:
                     )
         return names
 
+    def _apart(self, meshes: Meshes) -> Meshes:
+        """The meshes of a plan whose copies have degrees of their own, of which it may say less than of others."""
+        top = self.top
+        refused = {
+            "[data]": "rows" if meshes.symbols else "",
+            "[model]": "tied" if "tied" in top.at("[model]").table(top.get("model")) else "",
+            "[assume]": "dropout" if "dropout" in top.at("[assume]").table(top.values.get("assume", {})) else "",
+            "[approximate]": "approximations" if "approximate" in top else "",
+        }
+        for table, what in refused.items():
+            if what:
+                needed = f"none of it, where copies ({', '.join(self.copies.of)}) have degrees of their own"
+                raise top.at(table).wrong(what, needed, code="copies")
+        return replace(meshes, apart=True)
+
     # ------------------------------------------------------------------------------------------ parts
     def _layout(self, name: str, value: Mapping[str, object], tables: Mapping[str, object], meshes: Meshes) -> str:
         """The layout of a part: the one that it names, or that of the pieces that it runs for."""
         place = self.top.at(f"[part.{name}]")
         of = value.get("of")
-        default = tables.get(of) if isinstance(of, str) else None
+        default = tables.get(self.copies.beside(name, of)) if isinstance(of, str) else None
         said = value.get("layout", cast("Mapping[str, object]", default or {}).get("layout", DEFAULT))
         if not isinstance(said, str) or said not in meshes.layouts:
             known = ", ".join(meshes.layouts)
@@ -168,8 +189,11 @@ class _Reader:
     ) -> Iterator[tuple[int, ...]]:
         """The numbers of ranks of every device, one for each of those that layouts of its pieces have."""
         found: list[set[int]] = [set() for _ in schedule.devices]
-        for device, own in zip(schedule.owners, stages, strict=False):
-            found[device] |= {meshes.ranks(parts[piece.part].layout) for piece in own}
+        for chain_number, chain in enumerate(schedule.chains):
+            here = in_pipeline(parts, chain_number)
+            for stage in chain.stages:
+                own = stages[stage] if stage < len(stages) else ()
+                found[schedule.owners[stage]] |= {meshes.ranks(here[piece.part].layout) for piece in own}
         for counts in found:
             yield tuple(sorted(counts)) or (meshes.ranks(DEFAULT),)
 
@@ -180,15 +204,18 @@ class _Reader:
         kind = place.table(value).get("kind", Runs.PASS.value)
         runs = next((runs for runs in Runs if runs.value == kind), None)
         if runs is None:
-            raise place.at("kind").wrong(shown(kind), f"one of {', '.join(runs.value for runs in Runs)}")
+            raise place.at("kind").wrong(shown(kind), f"one of {', '.join((*(runs.value for runs in Runs), COPY_OF))}")
         fields = Fields.of(value, place, (*_OF_ALL, *_OF_KIND[runs]), ("spec", "impl"))
         of = fields.at("of").name(fields.get("of")) if runs in (Runs.PIECE, Runs.TIED) else ""
         if runs is Runs.TIED and of not in (copies or {}):
             known = ", ".join(copies or {}) or "none"
             raise fields.at("of").wrong(shown(of), f"a shared parameter of [model] tied: {known}", code="unknown-part")
         mesh = meshes.of(runs, layout, max(1, (copies or {}).get(of, 1)))
+        fields, summands = read_summands(fields, self.copies, name, runs, mesh.world_size)
         taken, given = (self._orders(fields, key, mesh, meshes.axis) for key in ("inputs", "outputs"))
-        job, family = self._job(fields, mesh, meshes, taken, given)
+        without = self.copies.without.get(name, ())
+        job, family = self._job(fields, mesh, meshes, taken, given, summands, without)
+        base, pipelines = self.copies.of.get(name, ""), self.copies.pipelines.get(name, ())
         inputs, outputs = tuple(job.inputs), tuple(job.outputs)
 
         def mapping(key: str, known: Sequence[str]) -> dict[str, str]:
@@ -228,17 +255,21 @@ class _Reader:
                 name, runs, _of_others(job, data), before=self._streams(fields, "before", inputs, outputs),
                 after=self._streams(fields, "after", outputs, inputs), parameters=parameters, frozen=frozen, data=data,
                 results=results, layout=layout, symbols=symbols, carried=carried, names=templates,
-                taken_as=taken, given_as=given, **_classes(family),
+                taken_as=taken, given_as=given, base=base, pipelines=pipelines, **_classes(family),
             )  # fmt: skip
         members = self._members(fields, inputs) if runs is Runs.TIED else {}
         family = None if family is None else family.of_others(frozenset(inputs))
         sums, updates = {} if members else mapping("sums", inputs), mapping("updates", outputs)
-        takes = {x: x for x in inputs if x not in sums and x not in members} | mapping("takes", inputs)
+        whole = dict.fromkeys(summands[x].tensor if x in summands else x for x in inputs)
+        stated = {x: x for x in whole if x not in sums and x not in members} | mapping("takes", [*whole])
+        takes = {x: stated[x] for x in inputs if x in stated and x not in summands}
+        summands = {x: replace(one, tensor=stated[one.tensor]) for x, one in summands.items()}
         gives = {x: x for x in outputs if x not in updates} | mapping("gives", outputs)
         return Part(
             name, runs, _of_others(job, ()), of=of, takes=takes, sums=sums, gives=gives, updates=updates,
             state=fields.names("state"), members=members, layout=layout, family=family,
-            taken_as=taken, given_as=given,
+            taken_as=taken, given_as=given, summands=summands, base=base,
+            pipelines=pipelines,
         )  # fmt: skip
 
     def _members(self, fields: Fields, inputs: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -284,8 +315,9 @@ class _Reader:
         return found
 
     def _job(
-        self, fields: Fields, mesh: Mesh, meshes: Meshes, taken: Mapping[str, Order], given: Mapping[str, Order]
-    ) -> tuple[Job, Family | None]:
+        self, fields: Fields, mesh: Mesh, meshes: Meshes, taken: Mapping[str, Order], given: Mapping[str, Order],
+        summands: Mapping[str, Summand], without: Sequence[str],
+    ) -> tuple[Job, Family | None]:  # fmt: skip
         """The part as a job: its programs, and relations by axis; and the same for other numbers of rows."""
         place, virtual = fields.place, meshes.axis
         files = Place("job", place.text, self.limits)
@@ -295,7 +327,8 @@ class _Reader:
             if graph.groups or graph.ranks is not None:
                 found = f"{graph.path}, which names ranks by their numbers"
                 raise place.wrong(found, "programs whose process groups have names", code="part-groups")
-        whole = graphs["spec"]
+        whole = added_up(graphs["spec"], summands, place.at("inputs"))
+        _known(without, [output.name for output in whole.outputs], fields.at("without"))
         graphs["spec"] = in_order(whole, taken, given, place)
         document: dict[str, object] = {
             "format": "job/1",
@@ -306,7 +339,7 @@ class _Reader:
                 "groups": {name: list(axes) for name, axes in mesh.groups.items()},
             },
             "inputs": self._relations(fields, "inputs", [node.name for node in whole.inputs], mesh),
-            "outputs": self._relations(fields, "outputs", [output.name for output in whole.outputs], mesh),
+            "outputs": self._relations(fields, "outputs", [o.name for o in whole.outputs], mesh, without),
         }
         document |= {key: self.top.get(key) for key in ("ops", "assume") if key in self.top}
         if not any(graph.sizes.symbols for graph in graphs.values()):
@@ -375,12 +408,14 @@ class _Reader:
             numbers.append(number)
         return [f"impl {number}" for number in numbers]
 
-    def _relations(self, fields: Fields, key: str, tensors: Sequence[str], mesh: Mesh) -> dict[str, object]:
+    def _relations(
+        self, fields: Fields, key: str, tensors: Sequence[str], mesh: Mesh, without: Sequence[str] = ()
+    ) -> dict[str, object]:
         outer = fields.at(key)
         stated = outer.table(fields.values.get(key, {}), "a table of relations")
         _known([name for name in stated if name != "default"], tensors, outer)
         found: dict[str, object] = {}
-        for tensor in tensors:
+        for tensor in (one for one in tensors if one not in without):
             if tensor not in stated and "default" not in stated:
                 raise outer.wrong(
                     f"nothing about {tensor}", "a relation for every tensor, or a default", code="relation"
@@ -465,14 +500,14 @@ class _Reader:
         yield from (Piece(part, number) for number in range(first, last + 1))
 
     def _passes(self, part: str, parts: Mapping[str, Part], place: Place) -> None:
-        if part not in parts or parts[part].runs is not Runs.PASS:
-            known = [name for name, found in parts.items() if found.runs is Runs.PASS]
+        known = [name for name, found in parts.items() if found.runs is Runs.PASS and not found.base]
+        if part not in known:
             raise place.wrong(shown(part), "parts of kind pass", code="unknown-part", hint=nearest(part, known))
 
     def _order(self, finish: Fields, key: str, parts: Mapping[str, Part]) -> tuple[str, ...]:
         place = finish.at(key)
         names = finish.names(key)
-        known = [name for name, found in parts.items() if found.runs is not Runs.PASS]
+        known = [name for name, found in parts.items() if found.runs is not Runs.PASS and not found.base]
         for name in names:
             if name not in known:
                 raise place.wrong(

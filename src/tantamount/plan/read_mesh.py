@@ -12,7 +12,7 @@ from tantamount.capture.fields import Fields, Place, shown
 from tantamount.ir.mesh import Mesh
 from tantamount.plan.parts import COPY, DEFAULT, TIED, WORLD, Messages, Runs, Term
 
-__all__ = ["Meshes", "read_meshes"]
+__all__ = ["Meshes", "read_meshes", "read_terms"]
 
 Groups = dict[str, tuple[str, ...]]
 _TERM = re.compile(r"\s*(\d{1,9})(?:\[(\d{1,9})/(\d{1,9})\])?\s*")
@@ -24,7 +24,8 @@ class Meshes:
     of a stage's ranks, the mesh's own among them; ``messages`` between layouts; the number of pipelines, each with a
     copy of the model; and that of all ranks, where stages have different numbers of them (otherwise 0). ``symbols`` are
     the size symbols of programs for the rows that they are given and for those of the whole batch, ``last`` the rows
-    that a rank has in the last microbatch, if they are fewer."""
+    that a rank has in the last microbatch, if they are fewer. ``apart``: copies of a piece have degrees of their own,
+    so that no mesh has all of them."""
 
     whole: Mesh
     pipeline: str
@@ -36,6 +37,7 @@ class Meshes:
     world: int = 0
     symbols: tuple[str, str] | None = None
     last: int | None = None
+    apart: bool = False
 
     def of(self, runs: Runs, layout: str = DEFAULT, copies: int = 1) -> Mesh:
         """The mesh of a part of some kind: a part that runs for a piece knows of other stages those that have a copy,
@@ -47,7 +49,7 @@ class Meshes:
         axes: dict[str, int] = dict(self.layouts[layout].axes)
         if runs is Runs.PASS:
             axes = {self.axis: self.microbatches, **axes}
-        if runs is Runs.PIECE and self.pipelines > 1:
+        if runs is Runs.PIECE and self.pipelines > 1 and not self.apart:
             axes = {COPY: self.pipelines, **axes}
         if runs is Runs.TIED:
             axes = {TIED: copies, **axes}
@@ -146,11 +148,13 @@ def _messages(fields: Fields, layouts: Mapping[str, Mesh]) -> Iterator[Messages]
         if len(texts) != layouts[target].world_size:
             needed = f"{layouts[target].world_size}, one for each rank of {target}"
             raise own.at("ranks").wrong(f"{len(texts)} texts", needed, code="messages")
-        terms = tuple(_terms(own.at("ranks"), text, layouts[source].world_size) for text in texts)
+        terms = tuple(read_terms(own.at("ranks"), text, layouts[source].world_size) for text in texts)
         yield Messages(source, target, terms, own.at("dim").integer(own.values.get("dim", 0), 0, 63, "a dimension"))
 
 
-def _terms(place: Place, value: object, ranks: int) -> tuple[Term, ...]:
+def read_terms(place: Place, value: object, ranks: int) -> tuple[Term, ...]:
+    """The terms that a rank is sent, of ranks below ``ranks``: ``0``, ``0[1/2]``, ``0+1``. Raises
+    :class:`~tantamount.errors.UserError` for what says nothing of that kind."""
     found: list[Term] = []
     for text in (str(value) if isinstance(value, int) else place.string(value)).split("+"):
         matched = _TERM.fullmatch(text)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from tantamount.capture.fields import Fields, shown
+from tantamount.capture.fields import Fields, is_integer, shown
 from tantamount.errors import UserError
 from tantamount.plan.actions import Chain, Kind, Schedule, read_events
-from tantamount.plan.named import finished, named_schedule
+from tantamount.plan.named import finished, side_by_side
 from tantamount.plan.tables import read_table
 
 __all__ = ["read_schedule"]
@@ -20,13 +20,16 @@ def read_schedule(fields: Fields, folder: Path, devices: int, microbatches: int)
     ways = [key for key in ("name", "table", "devices") if key in fields]
     if len(ways) != 1:
         raise fields.place.wrong(f"{len(ways)} of `name`, `table` and `devices`", "exactly one of them")
-    if "pipelines" in fields and "devices" not in fields:
-        raise fields.at("pipelines").wrong(f"pipelines of a {ways[0]}", "a text for every device", code="schedule")
+    stated = fields.values.get("pipelines", 1)
+    if "pipelines" in fields and ("table" in fields or ("name" in fields and not is_integer(stated))):
+        needed = "a text for every device, or of a schedule that has a name the number of such pipelines"
+        raise fields.at("pipelines").wrong(f"pipelines of a {ways[0]}", needed, code="schedule")
     if "name" in fields:
         name = fields.at("name").name(fields.get("name"))
         chunks = fields.at("chunks").integer(fields.values.get("chunks", 1), 1, 1 << 16, "a number from 1 on")
+        count = fields.at("pipelines").integer(stated, 1, 1 << 16, "a number from 1 on")
         try:
-            return named_schedule(name, devices, microbatches, chunks), name
+            return side_by_side(name, count, devices, microbatches, chunks), name
         except UserError as problem:
             raise problem.within(fields.place.text) from None
     if "table" in fields:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tantamount.plan.names import names_of_stages
-from tantamount.plan.parts import DEFAULT, Piece, Plan, Runs
+from tantamount.plan.parts import DEFAULT, Part, Piece, Plan, Runs
 from tantamount.plan.wiring import joints_of
 
 __all__ = ["described", "runs_of"]
@@ -23,21 +23,31 @@ def _lines(plan: Plan) -> Iterator[str]:
     names = [*names_of_stages(plan)]
     for stage, pieces in enumerate(plan.stages):
         device = plan.schedule.owners[stage] if stage < len(plan.schedule.owners) else "?"
-        yield f"  stage {stage} on device {device}: {', '.join(runs_of(pieces))}"
+        way = next((k for k, chain in enumerate(plan.schedule.chains) if stage in chain.stages), 0)
+        where = f"device {device}" + (f", pipeline {way}" if plan.copies > 1 else "")
+        yield f"  stage {stage} on {where}: {', '.join(runs_of(pieces))}"
         own = [name for at, name in names if at == stage]
         if own:
             yield f"    parameters {', '.join(own)}"
     yield ""
+    whom = {part.name: _whom(part) for part in plan.parts.values()}
+    names, wide = (max(map(len, texts), default=0) for texts in (whom, whom.values()))
     for part in plan.parts.values():
         sizes = f"{len(part.job.specification.nodes)} nodes, {len(part.job.implementation[0].nodes)} on a rank"
-        whom = f"of {part.of}" if part.runs is Runs.PIECE else ""
         sizes += f", layout {part.layout}" if part.layout != DEFAULT else ""
-        yield f"  {part.name:<20} {part.runs.value:<6} {whom:<14} {sizes}"
+        yield f"  {part.name:<{max(20, names)}} {part.runs.value:<6} {whom[part.name]:<{max(14, wide)}} {sizes}"
     yield ""
     for joint in joints_of(plan):
         often = f"   ({joint.count} times)" if joint.count > 1 else ""
         said = joint.mistake if joint.problem else f"{joint.tensor}: {joint.source} -> {joint.target}: {joint.relation}"
         yield f"  {said}{often}"
+
+
+def _whom(part: Part) -> str:
+    """The pieces that a part runs for, or the pipelines in which it runs in the place of another one."""
+    if part.base:
+        return f"in pipeline{'s' * (len(part.pipelines) > 1)} {', '.join(map(str, part.pipelines))} for {part.base}"
+    return f"of {part.of}" if part.runs is Runs.PIECE else ""
 
 
 def runs_of(pieces: Sequence[Piece]) -> Iterator[str]:

@@ -19,7 +19,7 @@ from tantamount.plan.check import check_schedule
 from tantamount.plan.counts import said_of_counts
 from tantamount.plan.joints import Joint
 from tantamount.plan.names import names_of_stages, wrong_names
-from tantamount.plan.parts import COPY, Part, Piece, Plan, Runs
+from tantamount.plan.parts import Part, Piece, Plan, Runs
 from tantamount.plan.result import PartReport, PlanReport
 from tantamount.plan.wiring import joints_of
 from tantamount.verdict import Assumption, Verdict, worst
@@ -80,11 +80,9 @@ def verify(
 def _used(plan: Plan) -> list[tuple[Part, int]]:
     """The parts that run, in the order in which they first do, and for how many pieces."""
     numbers = plan.numbers()
-    found = [(one, count) for name, count in numbers.items() for one in plan.parts[name].classes()]
-    for name in dict.fromkeys((*plan.reduce, *plan.update)):
-        part = plan.parts[name]
-        found.append((part, numbers.get(part.of, 1)))
-    return found
+    counts = {**numbers, **{name: numbers.get(plan.parts[name].of, 1) for name in (*plan.reduce, *plan.update)}}
+    running = {way[name].name: (way[name], count) for name, count in counts.items() for way in plan.ways}
+    return [(one, count) for part, count in running.values() for one in part.classes()]
 
 
 def _joints(plan: Plan) -> tuple[Joint, ...]:
@@ -177,6 +175,11 @@ def _chain(plan: Plan, chain: Chain) -> Iterator[str]:
         yield f"{order[wrong]} comes where {plan.pieces[wrong]} should be"
 
 
+def _meets(plan: Plan, name: str) -> bool:
+    """True if copies of a piece exchange something in a part, in some pipeline."""
+    return any(way[name].meets for way in plan.ways)
+
+
 def _places(plan: Plan) -> Iterator[str]:
     """Devices whose pieces are for different numbers of ranks, copies of one piece on one device, and reductions of
     copies that no two stages have in common."""
@@ -197,7 +200,7 @@ def _places(plan: Plan) -> Iterator[str]:
         yield from (
             f"{name} adds up what copies of a piece have, whose stages differ in other pieces: that is for an update"
             for name in plan.reduce
-            if plan.parts[name].speaks(COPY)
+            if _meets(plan, name)
         )
 
 
@@ -215,7 +218,7 @@ def _schedule(plan: Plan) -> Iterator[str]:
         name
         for order in (plan.reduce, plan.update)
         for name in order
-        if plan.parts[name].runs in several or (order is plan.update and plan.parts[name].speaks(COPY))
+        if plan.parts[name].runs in several or (order is plan.update and _meets(plan, name))
     ]
     if together:
         yield from (

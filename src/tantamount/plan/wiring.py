@@ -16,6 +16,7 @@ from math import prod
 from tantamount.capture.inplace import overwritten_input
 from tantamount.ir.graph import Graph, Output
 from tantamount.ir.mesh import Mesh
+from tantamount.ir.relation import Partial
 from tantamount.plan.finish import finish_joints
 from tantamount.plan.joints import Joint, differ, sent
 from tantamount.plan.late import late
@@ -26,15 +27,14 @@ __all__ = ["Joint", "joints_of"]
 
 def joints_of(plan: Plan) -> tuple[Joint, ...]:
     """Every joint of a plan, those of the model first. Linear in pieces and in the tensors of the parts."""
-    return (*_roles(plan), *_model(plan), *_causes(plan), *_carried(plan), *finish_joints(plan))
+    return (*_roles(plan), *_model(plan), *_batches(plan), *_causes(plan), *_carried(plan), *finish_joints(plan))
 
 
 # ---------------------------------------------------------------------------------------------- every tensor has a role
 def _roles(plan: Plan) -> Iterator[Joint]:
     """Tensors of parts that the plan says nothing about, or two things."""
-    used = {*plan.numbers(), *plan.reduce, *plan.update}
     for part in plan.parts.values():
-        if part.name not in used:
+        if part.name not in plan.used:
             yield Joint("", part.name, part.name, "", problem=f"{part.name} is a part that never runs")
         if part.runs is Runs.PASS:
             inputs = [*part.parameters, *part.frozen, *part.data, *(s.forward for s in part.before.values())]
@@ -51,7 +51,7 @@ def _roles(plan: Plan) -> Iterator[Joint]:
             ]
             outputs += [s.backward for s in part.before.values() if s.backward is not None]
         else:
-            inputs, outputs = [*part.takes, *part.sums, *part.members], [*part.gives, *part.updates]
+            inputs, outputs = [*part.takes, *part.sums, *part.members, *part.summands], [*part.gives, *part.updates]
         given = [*part.job.outputs, *(name for name in part.carried.values() if name not in part.job.outputs)]
         for what, named, all_ in (("input", inputs, part.job.inputs), ("output", outputs, given)):
             times = Counter(named)
@@ -109,7 +109,9 @@ def _model(plan: Plan) -> Iterator[Joint]:
     """Between neighbouring pieces: what goes forward, and the gradient that comes back."""
     met = Counter((a.part, b.part) for a, b in pairwise(plan.pieces))
     for (first, second), count in met.items():
-        yield from _between(plan, plan.parts[first], plan.parts[second], count)
+        pairs = {(way[first].name, way[second].name): (way[first], way[second]) for way in plan.ways}
+        for giver, taker in pairs.values():
+            yield from _between(plan, giver, taker, count)
     if plan.pieces:
         for part, streams, where in (
             (plan.parts[plan.pieces[0].part], "before", "first"),
@@ -157,6 +159,25 @@ def _between(plan: Plan, first: Part, second: Part, count: int) -> Iterator[Join
                 f"gradient of {name}", f"{second.name}: {taken.backward}", f"{first.name}: {given.backward}",
                 str(made), count, _passed(plan, second, made, first, read),
             )  # fmt: skip
+
+
+def _batches(plan: Plan) -> Iterator[Joint]:
+    """Joints for the tensors of which a microbatch is one thing in one pipeline and another thing in another, or may be
+    none by itself: each passes one of them, and all together are the batch."""
+    for part in plan.parts.values() if plan.apart else ():
+        if part.runs is not Runs.PASS:
+            continue
+        other = plan.parts[part.base or part.name]
+        for tensor, mine, its in (
+            *((name, part.input(name), other.input(name)) for name in part.job.inputs),
+            *((name, part.output(name), other.output(name)) for name in part.job.outputs if name not in part.results),
+        ):
+            here, there = mine.placements[plan.axis], its.placements[plan.axis]
+            if here != there:
+                problem = f"what a microbatch has of it is {here} over {plan.axis} here, and {there} there"
+                yield Joint(tensor, other.name, part.name, str(mine), problem=problem)
+            elif mine.extreme and isinstance(here, Partial):
+                yield Joint(tensor, part.name, part.name, str(mine), problem=mine.extreme, wrong=False)
 
 
 def _causes(plan: Plan) -> Iterator[Joint]:

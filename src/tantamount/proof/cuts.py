@@ -154,6 +154,8 @@ class Cuts:
             return found, self.job.specification.by_name[first].target != target
 
         for candidate in sorted(aligned, key=later):
+            if len(candidate.names) not in (1, len(ranks.ranks)):  # found where there are other numbers of ranks
+                continue
             if any(map(self._is_far_ahead, candidate.names)):
                 continue
             wholes = [self._whole(name) for name in candidate.names]

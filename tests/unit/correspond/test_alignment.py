@@ -164,3 +164,6 @@ def test_each_rank_may_hold_another_tensor(tmp_path: Path, order: str, proved: b
     assert candidates(job)[0, "g"] == (Aligned(("g0", "g1"), (Replicate(),)),)
     (output,) = prove(job, Options(cut=True, align=align)).check()
     assert (output.verdict is Verdict.PROVED) == proved
+    more = {(0, "g"): (Aligned(("g0", "g1", "g1"), (Replicate(),)),)}  # as if there were three ranks
+    (output,) = prove(job, Options(cut=True, align=lambda *_: more)).check()
+    assert (output.verdict is Verdict.PROVED) == proved

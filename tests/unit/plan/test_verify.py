@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from support.plan_run import run_plan
 from support.plans import PROGRAMS, document, verified, write_plan
 from tantamount.answers import refine, verify_plan
 from tantamount.effort import Effort
@@ -19,6 +20,7 @@ from tantamount.errors import UserError
 from tantamount.limits import Bounds, Limits
 from tantamount.plan import prove as prove_module
 from tantamount.plan.read import read_plan
+from tantamount.plan.wiring import joints_of
 from tantamount.verdict import Verdict
 
 Edit = Callable[[dict[str, Any]], None]
@@ -490,3 +492,43 @@ def test_a_reduction_of_another_kind_is_told_at_the_reduction(tmp_path: Path) ->
     assert part.mismatch is not None
     assert part.mismatch.operator != "input", report.text()
     assert "stands where" not in report.text()
+
+
+HALVES = """
+    r = aten.reshape.default(pa, [4, 2, 4])
+    s = aten.sum.dim_IntList(r, [0, 2])
+    squares = aten.amax.default(s, [0])
+    -> g_a, g_b, squares
+"""
+
+
+def test_maxima_of_pieces_do_not_add_up_to_a_maximum(tmp_path: Path) -> None:
+    """Of every piece the greater half of the squares, which one of two ranks of tp has. Each adds up what it has of its
+    pieces, and the greater sum is not the sum of what is greater."""
+    most = 'Partial("max")'
+    first = "\n".join(PROGRAMS["layer_reduce.spec"].splitlines()[:6])
+    more = {
+        "layer_reduce.spec": first + HALVES,
+        "layer_reduce": "\n".join([*PROGRAMS["layer_reduce"].splitlines()[:6], "    squares = aten.sum.default(pa)",
+                                   "    -> g_a, g_b, squares"]),
+        "norm": PROGRAMS["norm"].replace("e = add(all, 1)", 'top = all_reduce(all, "max", "tp")\n    e = add(top, 1)'),
+    }  # fmt: skip
+
+    def edit(table: dict[str, Any]) -> None:
+        parts = table["part"]
+        parts["layer_reduce"]["outputs"]["squares"] = {"tp": most}
+        parts["first_reduce"]["outputs"] = {"g_w": "Replicate()", "squares": {"tp": most}}
+        parts["norm"]["inputs"] = {"total": {"pp": 'Partial("sum")', "tp": most}}
+
+    path = write_plan(tmp_path, None, edit, more)
+    report = verified(path)
+    assert {part.verdict for part in report.parts} == {Verdict.PROVED}
+    assert report.verdict is Verdict.UNKNOWN
+    assert "sums of maxima are no maxima of sums" in report.text()
+    assert max(run_plan(read_plan(path)).values()) > 1e-5
+
+    def greatest(table: dict[str, Any]) -> None:
+        table["part"]["first"]["outputs"]["d_w"] = {"microbatch": 'Partial("sum")', "dp": most}
+
+    (joint,) = (joint for joint in joints_of(read_plan(write_plan(tmp_path, None, greatest))) if not joint.wrong)
+    assert joint.target == "accumulation"

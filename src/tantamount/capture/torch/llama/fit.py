@@ -32,7 +32,9 @@ class _Refusal(NamedTuple):
 
 def check(shape: Shape | ExpertShape, degrees: Degrees) -> None:
     """Raise :class:`UserError` for sizes that cannot be spread in this way."""
-    _refuse("", (*_of_choices(degrees), *_of_layouts(shape, degrees)))
+    _refuse("", (*_of_choices(degrees), *_of_layouts(shape, degrees), *_of_pipelines(degrees)))
+    for other in degrees.pipelines[1:]:
+        check(shape, other)
     for kind in (*dict(layers_of(shape)), "embedding", "head"):
         of = f"--layout {kind}, " if kind in degrees.layouts else ""
         _refuse(of, (*_of_pieces(shape, degrees.of(kind), kind), *_of_rows(degrees.of(kind))))
@@ -81,6 +83,28 @@ def _of_layouts(shape: Shape | ExpertShape, degrees: Degrees) -> Iterator[_Refus
     apart = {"--tied": degrees.tied, "--sized": degrees.sized, "--cp-layout zigzag": degrees.zigzag}
     for option in [option for option, asked in apart.items() if asked and degrees.layouts]:
         yield _Refusal("--layout", f"--layout with {option}", "one of the two", f"leave {option} out, or --layout")
+
+
+def _of_pipelines(degrees: Degrees) -> Iterator[_Refusal]:
+    """Pipelines beside each other that have no equal parts of the microbatches, and what is not written for them."""
+    many = 1 + len(degrees.beside)
+    if many == 1:
+        return
+    if degrees.microbatches % many:
+        found, do = f"{degrees.microbatches} microbatches for {many} pipelines", "change --microbatches"
+        yield _Refusal("--beside", found, f"a multiple of {many}", do)
+    for other in degrees.pipelines[1:]:
+        if degrees.dispatch and other.parts != degrees.parts:
+            found = f"{_said(other)}, where a row is cut into {other.parts} parts"
+            needed = f"{degrees.parts} parts, as in the first pipeline: the tokens of a part have room together"
+            yield _Refusal("--beside", found, needed, "give both the same --cp, and with --sp the same --tp")
+    asked = {
+        "--layout": degrees.layouts, "--tied": degrees.tied, "--sized": degrees.sized,
+        "--schedule dualpipe": degrees.schedule == "dualpipe",
+        "--aux-over batch": degrees.aux_loss > 0 and degrees.aux_over == "batch",
+    }  # fmt: skip
+    for option in [option for option, value in asked.items() if value]:
+        yield _Refusal("--beside", f"--beside with {option}", "one of the two", f"leave {option} out, or --beside")
 
 
 def _said(degrees: Degrees) -> str:

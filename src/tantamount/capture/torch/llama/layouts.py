@@ -20,7 +20,7 @@ import torch
 from tantamount.capture.torch.llama.ranks import Ranks, part_of, total, whole_of
 from tantamount.errors import UserError
 
-__all__ = ["Moves", "between_step", "in_parts", "moves", "read_layouts", "refined"]
+__all__ = ["Moves", "between_step", "in_parts", "moves", "read_beside", "read_layouts", "refined"]
 
 AXES = ("dp", "ep", "cp", "tp")
 Cuts = Sequence[tuple[str, int]]  # axes, from the outermost on, each with the dimension that it cuts
@@ -31,9 +31,8 @@ def read_layouts(texts: Sequence[str]) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
     for text in texts:
         kind, colon, rest = text.partition(":")
-        pairs = [pair.partition("=") for pair in rest.split(",")]
-        sizes = {axis.strip(): int(size) for axis, _, size in pairs if size.strip().isdecimal() and len(size) < 9}
-        right = colon and len(sizes) == len(pairs) and set(sizes) <= set(AXES) and min(sizes.values()) > 0
+        sizes = _degrees(rest)
+        right = colon and sizes
         if not right or kind in found:
             raise UserError(
                 "plan-sizes", place="plan new --layout", found=text + (", again" if kind in found else ""),
@@ -42,6 +41,24 @@ def read_layouts(texts: Sequence[str]) -> dict[str, dict[str, int]]:
             )  # fmt: skip
         found[kind] = sizes
     return found
+
+
+def read_beside(texts: Sequence[str]) -> tuple[dict[str, int], ...]:
+    """The degrees of further pipelines, from texts such as ``dp=8,tp=1``. Raises :class:`UserError`."""
+    wrong = next((text for text in texts if not _degrees(text)), None)
+    if wrong is not None:
+        raise UserError(
+            "plan-sizes", place="plan new --beside", found=wrong, needed=f"degrees of {', '.join(AXES)}: dp=8,tp=1",
+            hint="give the option once for each further pipeline",
+        )  # fmt: skip
+    return tuple(map(_degrees, texts))
+
+
+def _degrees(text: str) -> dict[str, int]:
+    """The degrees that a text names; empty if it names something else as well."""
+    pairs = [pair.partition("=") for pair in text.split(",")]
+    sizes = {axis.strip(): int(size) for axis, _, size in pairs if size.strip().isdecimal() and len(size) < 9}
+    return sizes if len(sizes) == len(pairs) and set(sizes) <= set(AXES) and min(sizes.values()) > 0 else {}
 
 
 def refined(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int] | None:

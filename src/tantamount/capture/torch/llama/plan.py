@@ -23,9 +23,10 @@ from tantamount.capture.interpolated import POINTS, with_symbols
 from tantamount.capture.programs import Program, write_document
 from tantamount.capture.readers import read_graph
 from tantamount.capture.torch.llama.balance import Balance, fractions_of
+from tantamount.capture.torch.llama.beside import beside, layouts_beside
 from tantamount.capture.torch.llama.experts import ExpertShape
 from tantamount.capture.torch.llama.fit import check
-from tantamount.capture.torch.llama.layouts import between_step, in_parts, moves, read_layouts, refined
+from tantamount.capture.torch.llama.layouts import between_step, in_parts, moves, read_beside, read_layouts, refined
 from tantamount.capture.torch.llama.model import Shape
 from tantamount.capture.torch.llama.presets import EXPERTS, PRESETS
 from tantamount.capture.torch.llama.ranks import Ranks
@@ -67,8 +68,10 @@ def new_plan(model: str, sizes: Mapping[str, int], degrees: Mapping[str, Any], f
     """The plan of a preset, or of ``llama`` with all its sizes, written to a folder; the path of the plan. ``sizes``
     are fields of :class:`Shape`, ``degrees`` of :class:`Degrees`. Raises :class:`UserError` for what does not fit."""
     preset = PRESETS.get(model)
-    known = Degrees(**{**degrees, "layouts": read_layouts(degrees.get("layouts", ()))})
-    known = replace(known, dispatch=known.dispatch or known.ep > 1 or known.capacity > 0)
+    texts = {key: read(degrees.get(key, ())) for key, read in (("layouts", read_layouts), ("beside", read_beside))}
+    known = Degrees(**{**degrees, **texts})
+    sent = known.capacity > 0 or any(own.ep > 1 for own in known.pipelines)
+    known = replace(known, dispatch=known.dispatch or sent)
     if known.optimizer not in ("adamw", "sgd"):
         raise UserError(
             "plan-model", place="plan new --optimizer", found=known.optimizer, needed="adamw or sgd",
@@ -125,7 +128,7 @@ def write_plan(folder: Path, name: str, shape: Shape | ExpertShape, degrees: Deg
         "name": name,
         "symbols": list(_symbols(degrees)),
         "mesh": {
-            "axes": degrees.mesh,
+            "axes": _beside(degrees, degrees).mesh,
             "pipeline": "pp",
             "groups": groups_of({**copies_of(degrees), **degrees.mesh}),
             **layouts_of(shape, degrees),
@@ -136,7 +139,11 @@ def write_plan(folder: Path, name: str, shape: Shape | ExpertShape, degrees: Deg
             "stages": list(stages_of(kinds, degrees.pp * degrees.chunks, between(shape, degrees))),
             **({"tied": {"word": TIED}} if degrees.tied else {}),
         },
-        "schedule": {"name": degrees.schedule, **({"chunks": degrees.chunks} if degrees.chunks > 1 else {})},
+        "schedule": {
+            "name": degrees.schedule,
+            **({"chunks": degrees.chunks} if degrees.chunks > 1 else {}),
+            **({"pipelines": len(degrees.pipelines)} if degrees.beside else {}),
+        },
         "finish": {
             "reduce": [part.name for part in parts if part.finish == "reduce"],
             "update": [part.name for part in parts if part.finish == "update"],
@@ -175,7 +182,16 @@ def parts_of(shape: Shape | ExpertShape, degrees: Degrees) -> list[NewPart]:
         shape = replace(shape, group=group, capacity=degrees.capacity or group)
     if isinstance(shape, ExpertShape) and degrees.aux_loss:
         shape = replace(shape, balance=Balance(degrees.aux_loss, degrees.batch * degrees.seq, degrees.aux_over))
-    return list(_Parts(shape, degrees).all())
+    if not degrees.beside:
+        return list(_Parts(shape, degrees).all())
+    each = [_Parts(shape, _beside(degrees, own)) for own in degrees.pipelines]
+    parts = [list(one.all()) for one in each]
+    return list(beside(parts, [one.pieces for one in each], layouts_beside(degrees)))
+
+
+def _beside(degrees: Degrees, own: Degrees) -> Degrees:
+    """The degrees of one pipeline on the mesh of all that are beside each other."""
+    return replace(own, pp=own.pp * len(degrees.pipelines), beside=())
 
 
 def _symbols_of_rows(degrees: Degrees) -> dict[str, Any]:
@@ -241,7 +257,10 @@ def write_part(folder: Path, part: NewPart, others: Mapping[int, NewPart] | None
         write_document(folder / name, document)
         return name
 
-    spec = write(f"{part.name}.spec.json.gz", lambda one: capture(one.build(Ranks()), (), one.whole), unit)
+    spec = {}
+    if part.table.get("kind") != "copy":  # which has that of the part in whose place it runs
+        name = f"{part.name}.spec.json.gz"
+        spec = {"spec": write(name, lambda one: capture(one.build(Ranks()), (), one.whole), unit)}
     axes = [axis for axis in part.mesh if axis in part.varies and part.mesh[axis] > 1]
     names: list[str] = []
     for at in product(*(range(part.mesh[axis]) for axis in axes)):
@@ -249,7 +268,7 @@ def write_part(folder: Path, part: NewPart, others: Mapping[int, NewPart] | None
         there = dict(zip(axes, at, strict=True))
         names.append(write(f"{part.name}{where}.json.gz", lambda one, there=there: _captured(one, there), 1))
     impl = {"+".join(axes): names} if axes else names[0]
-    return {"spec": spec, "impl": impl, **part.table}
+    return {**spec, "impl": impl, **part.table}
 
 
 def _captured(part: NewPart, at: Mapping[str, int]) -> Program:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 __all__ = [
-    "Ranks", "added", "copied", "entered", "exchanged", "gathered", "left", "passed_on",
+    "Ranks", "added", "copied", "entered", "exchanged", "gathered", "kept", "left", "passed_on",
     "part_of", "scattered", "total", "whole_of",
 ]  # fmt: skip
 
@@ -95,11 +95,17 @@ def part_of(x: torch.Tensor, dim: int, ranks: Ranks, axis: str) -> torch.Tensor:
     return x.chunk(many, dim)[ranks.rank(axis)] if many > 1 else x
 
 
-def _share(x: torch.Tensor, dim: int, group: Any) -> torch.Tensor:
-    """A rank's part, along a dimension, of the sum over the ranks."""
+def kept(x: torch.Tensor, dim: int, group: Any) -> torch.Tensor:
+    """A rank's part, along a dimension, of what all ranks of a group have alike: their mean, of which each keeps its
+    part. So all run one program, which :func:`part_of` does not."""
+    return x if group is None else _share(x, dim, group, "avg")
+
+
+def _share(x: torch.Tensor, dim: int, group: Any, kind: str = "sum") -> torch.Tensor:
+    """A rank's part, along a dimension, of the sum (or mean, ``avg``) over the ranks."""
     if dim:
         x = torch.cat(x.chunk(group.size(), dim), 0)
-    return _OPS.wait_tensor(_OPS.reduce_scatter_tensor(x.contiguous(), "sum", group.size(), group.group_name))
+    return _OPS.wait_tensor(_OPS.reduce_scatter_tensor(x.contiguous(), kind, group.size(), group.group_name))
 
 
 def _swapped(x: torch.Tensor, group: Any) -> torch.Tensor:

@@ -46,7 +46,9 @@ class Degrees:
     table. ``recompute``: layers keep their input only, and do their forward pass again in the backward pass. ``sized``:
     programs are for any number of rows, so that the last microbatch may have fewer than the others. ``aux_loss`` is
     the coefficient of the loss that balances experts (0: none), whose fractions are over each ``row`` or the
-    ``batch``. ``layouts`` are degrees that kinds of pieces have instead: of dp, ep, cp and tp."""
+    ``batch``. ``layouts`` are degrees that kinds of pieces have instead: of dp, ep, cp and tp.
+    ``beside`` are the degrees, of dp, ep, cp and tp, of further pipelines of as many stages, for a part of the
+    microbatches each."""
 
     dp: int
     tp: int
@@ -73,6 +75,12 @@ class Degrees:
     aux_loss: float = 0.0
     aux_over: str = "row"
     layouts: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
+    beside: tuple[Mapping[str, int], ...] = ()
+
+    @property
+    def pipelines(self) -> tuple[Degrees, ...]:
+        """The degrees of every pipeline, of those that are beside each other; of one, if there is one."""
+        return tuple(replace(self, **own, beside=()) for own in ({}, *self.beside))
 
     def of(self, kind: str) -> Degrees:
         """The degrees of the pieces of a kind, which have no layouts."""
@@ -153,6 +161,11 @@ class Weight:
         return self._placed(self.kept and self.degrees.zero == 3)
 
     @property
+    def summed(self) -> dict[str, str]:
+        """The placement of its gradient where the ranks of dp have all of it alike."""
+        return self._placed(shard=False)
+
+    @property
     def state(self) -> dict[str, str]:
         """The placement of its optimizer state, and of the gradient that the optimizer takes."""
         return self._placed(self.kept)
@@ -214,7 +227,8 @@ def _weight(name: str, sizes: tuple[int, ...], degrees: Degrees) -> Weight:
 
 
 def tensors(weights: Mapping[str, Weight], placed: str, prefix: str = "") -> dict[str, torch.Tensor]:
-    """Tensors without data of what a rank has of weights: as ``parameter``, ``gradient``, ``state``, or ``whole``."""
+    """Tensors without data of what a rank has of weights: as ``parameter``, ``gradient``, ``summed``, ``state``, or
+    ``whole``."""
     return {
         f"{prefix}{name}": empty(*(w.sizes if placed == "whole" else w.local(getattr(w, placed))))
         for name, w in weights.items()

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, pairwise
 from typing import Any
 
+from tantamount.capture.torch.llama.beside import layouts_beside
 from tantamount.capture.torch.llama.experts import ExpertShape
 from tantamount.capture.torch.llama.layouts import refined
 from tantamount.capture.torch.llama.model import Shape
@@ -41,6 +42,7 @@ def layouts_of(shape: Shape | ExpertShape, degrees: Degrees) -> dict[str, Any]:
     meshes = {kind: degrees.of(kind).inner for kind in degrees.layouts}
     for kind, (other, name) in between(shape, degrees).items():
         meshes[name] = refined(degrees.of(kind).inner, degrees.of(other).inner) or {}
+    meshes |= layouts_beside(degrees)
     found = {name: {"axes": mesh, "groups": groups_of({**copies_of(degrees), **mesh})} for name, mesh in meshes.items()}
     return {"layouts": found} if found else {}
 
