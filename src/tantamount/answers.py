@@ -206,9 +206,10 @@ def compare(
     relations of a job on one rank.
     ``relations`` and ``outputs`` say how inputs and outputs of the first are made of those of the second, as a job
     does; without loaders, inputs that they leave out are guessed from names and shapes, and the verdict is UNKNOWN
-    unless ``accept`` has ``"relation-guessed"``. ``save_relations`` names a file that what was found is written to,
-    ``relations`` may name such a file, or three or more of
-    smaller models of the same kind, from which those of these sizes follow: no loader is run then. ``save_rules`` names
+    unless ``accept`` has ``"relation-guessed"``. Outputs are paired by name; where both programs have others, what is
+    proved is UNKNOWN unless ``accept`` has ``"outputs-unpaired"``. ``save_relations`` names a file that what was found
+    is written to, ``relations`` may name such a file, or three or more of smaller models of the same kind, from which
+    those of these sizes follow: no loader is run then. ``save_rules`` names
     a file for the rules that a proof lacks, if pieces of both programs agree in values and are not proved to be equal:
     nothing is written otherwise. The other arguments are those of :func:`refine`. Raises :class:`UserError`."""
     from tantamount.comparison import Comparing, compare_pair, pair_to_compare

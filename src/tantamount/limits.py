@@ -167,6 +167,9 @@ class Bounds:
     bit_parts: int = _bound(4, COMPARISON, "Integers that a function of bits is made of.", "depth")
     mask_runs: int = _bound(8, COMPARISON, "Runs of ones in a mask of bits.")
     compared_booleans: int = _bound(3, COMPARISON, "Booleans in a comparison that is decided by their values.", "depth")
+    counted_booleans: int = _bound(
+        8, COMPARISON, "Booleans of a count that are multiplied out where it is compared.", "depth"
+    )
     member_terms: int = _bound(12, COMPARISON, "Terms of a value that may be a maximum less a member, or squares.")
     member_variables: int = _bound(4, COMPARISON, "Variables of a quadratic form that may never be negative.", "depth")
     residues: int = _bound(96, COMPARISON, "Residues of whole numbers that are looked at one by one.")

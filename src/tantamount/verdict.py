@@ -284,8 +284,9 @@ class Report:
     ``refused`` are the assumptions that ``--strict`` refused; ``limits`` what ended or narrowed a search, ``stopped``
     the name of the limit that ended the work on the job before it was done (``limit-timeout``, ``limit-memory``).
     ``sides``: what text calls the two programs; ``weights``: parameters of the first, made of those of the second,
-    where loaders told. ``elementwise``: what the second engine did (``None``: the first one answered). ``lemmas``: of a
-    job that was proved piece by piece the pieces, in the order of the programs."""
+    where loaders told; ``not_compared``: outputs of either that nothing was asked of. ``elementwise``: what the second
+    engine did (``None``: the first one answered). ``lemmas``: of a job that was proved piece by piece the pieces, in
+    the order of the programs."""
 
     job: str
     verdict: Verdict
@@ -302,6 +303,7 @@ class Report:
     stopped: str = ""
     sides: tuple[str, str] = ("specification", "implementation")
     weights: tuple[Relation, ...] = ()
+    not_compared: tuple[str, ...] = ()
     elementwise: Elementwise | None = None
     lemmas: tuple[Instance, ...] = ()
 

@@ -159,3 +159,75 @@ def test_tokens_sorted_by_their_experts_and_brought_back() -> None:
     assert verdict(gathered_experts, sorted_experts, *shapes) is Verdict.PROVED
     left_there = lambda x, w, g: sorted_experts(x, w, g, back=False)  # noqa: E731
     assert verdict(gathered_experts, left_there, *shapes) is Verdict.REFUTED
+
+
+# ------------------------------------------------------------------------------------------------ booleans and extremes
+def accepted(x: Any, few: int = 0) -> Any:
+    """Which elements are among the first ones that are positive; wrong where ``few`` of them need not be."""
+    return ((x <= 0).long().cumsum(-1) == few).long()
+
+
+def count(x: Any) -> Any:
+    return F.one_hot(x.argmax(-1), 4).float().sum(0)
+
+
+def scale(x: Any) -> Any:
+    return torch.maximum(x.amax(-1, keepdim=True), -x.amin(-1, keepdim=True)) / 127 + 1e-6
+
+
+def bucket(edge: int) -> Any:
+    """Of distances; those of 0 have no logarithm, which nothing reads."""
+    far = (torch.arange(12) - torch.arange(12)[:, None]).abs()
+    large = (8 + torch.log(far.float() / 8).long()).clamp(max=9)
+    return torch.where(far < edge, far, large)
+
+
+CHOICES: dict[str, tuple[Function, Function, Function]] = {  # one way, the same in another, and a wrong one
+    "the greatest absolute value": (
+        lambda x: torch.round(x / (x.abs().amax(-1, keepdim=True) / 127 + 1e-6)),
+        lambda x: torch.round(x / scale(x)),
+        lambda x: torch.floor(x / scale(x)),
+    ),
+    "none of them": (
+        lambda x: ~(x < 0).any(-1),
+        lambda x: (x < 0).sum(-1) == 0,
+        lambda x: (x < 0).sum(-1) <= 1,
+    ),
+    "all of them": (lambda x: (x < 0).all(-1), lambda x: (x < 0).sum(-1) >= 4, lambda x: (x < 0).sum(-1) >= 3),
+    "a product of them": (
+        lambda x: (x < 0).long().prod(-1),
+        lambda x: (x < 0).all(-1).long(),
+        lambda x: (x < 0).sum(-1),
+    ),
+    "the first of them": (lambda x: (x > 0).long().cumprod(-1), accepted, lambda x: accepted(x, 1)),
+    "one at least": (
+        lambda x: count(x).clamp_min(1),
+        lambda x: torch.where(count(x) > 0, count(x), 1.0),
+        lambda x: torch.where(count(x) > 0, count(x), 2.0),
+    ),
+    "a logarithm of a band": (
+        lambda x: x.masked_fill(torch.ones(4, 4).tril() == 0, -torch.inf).softmax(-1),
+        lambda x: (x + torch.ones(4, 4).tril().log()).softmax(-1),
+        lambda x: (x + torch.ones(4, 4).tril(1).log()).softmax(-1),
+    ),
+    "a logarithm of a mask": (
+        lambda x: (x + torch.where(x > 0, 0.0, -torch.inf)).softmax(-1),
+        lambda x: (x + (x > 0).float().log()).softmax(-1),
+        lambda x: (x + (x >= 1).float().log()).softmax(-1),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_choices_in_other_words(name: str) -> None:
+    one, right, wrong = CHOICES[name]
+    assert verdict(one, right, (4, 4)) is Verdict.PROVED
+    assert verdict(one, wrong, (4, 4)) is Verdict.REFUTED
+
+
+def test_whole_numbers_of_infinities_that_nothing_reads() -> None:
+    """They refute nothing, and keep nothing from being refuted; where an output shows one, nothing is said."""
+    right, wrong = (lambda x, edge=edge: x[bucket(edge)] for edge in (8, 7))
+    assert verdict(right, wrong, (10,)) is Verdict.REFUTED
+    shown, more = (lambda x, k=k: x + torch.log(torch.arange(2.0)).long() + k for k in (0, 1))
+    assert verdict(shown, more, (2,)) is Verdict.UNKNOWN

@@ -466,6 +466,7 @@ NOT_HERE = {
     "realigned_work",  # tests/unit/correspond/test_alignment.py
     "part_ranks", "part_elements", "part_seconds",  # tests/unit/plan/test_verify.py
     "rewriting_rounds", "rewriting_matches",  # tests/unit/rewriting/test_rules.py
+    "counted_booleans",  # tests/golden/test_ways_of_computing.py
     "rounding_work",  # tests/unit/comparison/test_far_apart.py
 }  # fmt: skip
 

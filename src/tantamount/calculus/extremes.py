@@ -9,24 +9,34 @@ has the same extreme.
 
 from __future__ import annotations
 
+from math import prod
 from typing import NamedTuple
 
 from tantamount.calculus import powers, signs
 from tantamount.calculus.affine import Coordinate, Index, substitute_index, variable
 from tantamount.calculus.atoms import Store, ValueFacts
 from tantamount.calculus.choices import element_of
-from tantamount.calculus.comparisons import permuted
+from tantamount.calculus.comparisons import compare, comparison, permuted, split_affine
 from tantamount.calculus.infinities import unbounded
 from tantamount.calculus.monotone import argument_of, grows_strictly, members_of, root_of
 from tantamount.calculus.polynomials import add, as_factors, multiply, polynomial, scale, sum_over
-from tantamount.calculus.products import known_nonnegative, known_positive, monomial
+from tantamount.calculus.products import (
+    is_boolean,
+    is_integer,
+    known_nonnegative,
+    known_positive,
+    leading_sign,
+    monomial,
+)
 from tantamount.calculus.rebuild import Rebuild
-from tantamount.calculus.terms import ONE, ZERO, Factor, Polynomial, Rational, factors_of, position, single
+from tantamount.calculus.terms import ONE, ZERO, Factor, Polynomial, Rational, factors_of, position, single, sole_factor
 from tantamount.errors import Unsupported
 from tantamount.ops.functions import BY_COMPARISONS, FUNCTIONS, POSITIONS_IN_A_ROW
+from tantamount.sizes.symbolic import is_size
 
 __all__ = ["tidied"]
 
+_COMPARED = ("less", "equal")
 _TURNED = frozenset({"argsort"})  # which, of equal elements, has that first which comes first, turned round or not
 
 
@@ -49,9 +59,16 @@ def _has_row(store: Store, number: int) -> bool:
             (atom.op == "polynomial" and root_of(atom.arguments[0]) is not None)
             or atom.op == "max"
             or atom.op in POSITIONS_IN_A_ROW
+            or (atom.op in _COMPARED and _row_of(atom.arguments[0]) is not None)
             or any(_has_row(store, f.atom) for f in factors_of(*atom.arguments))
         )
     return found
+
+
+def _row_of(x: Polynomial) -> Factor | None:
+    """The one factor that a value is."""
+    factor = sole_factor(x)
+    return factor if factor is not None and factor.exponent == 1 else None
 
 
 class _Layer(NamedTuple):
@@ -88,7 +105,33 @@ class _Tidying(Rebuild):
             found = self._order(Factor(a, 1, index))
             if found is not None:
                 return self._power(found, e)
+        if atom.op in _COMPARED:
+            found = self._some(Factor(a, 1, index))
+            if found is not None:
+                return self.polynomial(found)
         return super()._compute(factor)
+
+    def _some(self, factor: Factor) -> Polynomial | None:
+        """``[sum over a of b(a) == 0] = 1 - max over a of b(a)`` for booleans b, and ``[sum over a of b(a) == n]`` of
+        all n of them, as what it says of their complements; ``None`` for other comparisons."""
+        store = self.store
+        known = comparison(store, factor)
+        row = None if known is None or known.affine.parts else _row_of(known.rest)
+        if known is None or row is None or store.atoms[row.atom].op != "sum":
+            return None
+        factors, axes = self._opened(row.atom, row.at)
+        summand = polynomial(store, [monomial(store, 1, factors)])
+        count = prod(high - low for low, high in axes.values())
+        few = -known.affine.offset if known.op == "equal" else -known.affine.offset - 1  # of them hold, or fewer
+        if is_size(few) or not is_boolean(store, summand):
+            return None
+        if few and (is_size(count) or few != (count if known.op == "equal" else count - 1)):
+            return None
+        store.fired["tidy-extremes"] += 1
+        if known.op == "less" and few:  # not all of them
+            return powers.maximum_over(store, [(add(store, ONE, scale(summand, -1)), axes)], None)
+        wrong = add(store, ONE, scale(summand, -1)) if few else summand
+        return add(store, ONE, scale(powers.maximum_over(store, [(wrong, axes)], None), -1))
 
     # -- maxima
     def _maximum(self, factor: Factor) -> Polynomial:
@@ -114,6 +157,9 @@ class _Tidying(Rebuild):
             axes[axis] = self.box[axis] = (0, n)
         element = atom.summand[0]
         member = argument_of(store, Factor(element.atom, 1, substitute_index(element.at, replace)))
+        absolute = self._absolute(member, axes)
+        if absolute is not None:
+            return absolute
         member = self.polynomial(member)
         if unbounded(store, member):
             return powers.maximum_over(store, [(member, axes)], None)
@@ -123,13 +169,21 @@ class _Tidying(Rebuild):
         return _put_together(store, layers, powers.maximum_over(store, [(inner, axes)], None))
 
     def _positive_part(self, u: Polynomial) -> Polynomial:
-        """``max(u, 0)``, with what is positive of u taken out, and ``max(-t, 0) = max(t, 0) - t``."""
+        """``max(u, 0)``, with what is positive of u taken out, and ``max(-t, 0) = max(t, 0) - t``; of whole numbers
+        ``u - [u < 0] u``, as choices by them are written."""
         store = self.store
         if not u:
             return ZERO
         for negative, value in ((False, u), (True, ZERO)):
             if signs.decided(store, "less", u if not negative else scale(u, -1), self.box) == 0:
                 return value
+        if is_integer(store, u):
+            store.fired["tidy-extremes"] += 1
+            rest = split_affine(u)[0]
+            if rest and leading_sign(rest) < 0:
+                return add(store, self._positive_part(scale(u, -1)), u)
+            below = compare(store, "less", u, ZERO, self.box)
+            return add(store, u, scale(multiply(store, below, u, self.box), -1))
         c, factors = as_factors(store, u)
         taken = [f for f in factors if known_positive(store, f)]
         kept = polynomial(store, [monomial(store, 1, [f for f in factors if f not in taken])])
@@ -137,6 +191,23 @@ class _Tidying(Rebuild):
         part = powers.maximum(store, kept, ZERO)
         store.fired["tidy-extremes"] += 1
         return multiply(store, factor, part if c > 0 else add(store, part, scale(kept, -1)))
+
+    def _absolute(self, member: Polynomial, axes: dict[int, tuple[int, int]]) -> Polynomial | None:
+        """``max over a of p |u(a)|`` as ``p max(u(a), -u(a))`` over all a, for a p > 0 that does not depend on a."""
+        store, inside = self.store, frozenset(axes)
+        if len(member) != 1 or is_size(member[0].coefficient) or member[0].coefficient < 0:
+            return None
+        moving = [f for f in member[0].monomial if _depends(f, inside)]
+        taken = [f for f in member[0].monomial if f not in moving]
+        both = members_of(store, moving[0]) if len(moving) == 1 else None
+        if both is None or store.atoms[moving[0].atom].op == "max" or not all(known_positive(store, f) for f in taken):
+            return None
+        if any(unbounded(store, one) for one in both):
+            return None
+        store.fired["tidy-extremes"] += 1
+        factor = polynomial(store, [monomial(store, member[0].coefficient, taken)])
+        found = powers.maximum_over(store, [(self.polynomial(one), axes) for one in both], None)
+        return multiply(store, factor, found)
 
     def _as_it_is(self, factor: Factor) -> Polynomial:
         (elements,) = (self._argument(x) for x in (argument_of(self.store, factor),))

@@ -19,6 +19,7 @@ from tantamount.calculus.affine import Coordinate, Index, coordinate, substitute
 from tantamount.calculus.atoms import Atom, Store
 from tantamount.calculus.choices import element_of
 from tantamount.calculus.comparisons import interval, permuted, positions_of
+from tantamount.calculus.in_order import never_less, over_the_row
 from tantamount.calculus.polynomials import add, constant, iota, multiply, pinned, polynomial, scale, sum_over
 from tantamount.calculus.products import monomial, substitute_factors
 from tantamount.calculus.rebuild import Rebuild, atoms_inside
@@ -129,8 +130,10 @@ class _LookedUp(Rebuild):
         return self._of(tuple(arguments), atom.op, e)
 
     def _counted(self, factor: Factor) -> Polynomial | None:
-        """A comparison of how many elements of a row in order are small, by one of these elements."""
+        """A comparison of two elements of a row in order; or of how many of them are small, by one of these."""
         known = comparisons.comparison(self.store, factor)
+        if known is not None and never_less(self.store, known, self.box):
+            return ZERO
         found = None if known is None else counted_in_order(self.store, known, self.box)
         return None if found is None else self.polynomial(found)
 
@@ -162,7 +165,7 @@ class _LookedUp(Rebuild):
             if place is None:
                 continue
             others = [f for f in factors if f != guard]
-            told = Told(store, *place, box=self.box)
+            told = Told(store, place[0], iota(place[1]), box=self.box)
             new = [told.factor(f) for f in others]
             if not told.changed:
                 continue
@@ -171,10 +174,14 @@ class _LookedUp(Rebuild):
             for x in new:
                 product = multiply(store, product, x, self.box)
             return self.polynomial(sum_over(store, product, {v: (0, n) for v, n in axes.items()}, self.box))
+        spans = {v: (0, n) for v, n in axes.items()}
+        found = over_the_row(store, factors, spans, self.box)
+        if found is not None:
+            return self.polynomial(found)
         summand = ONE
         for factor in factors:
             summand = multiply(store, summand, self.factor(factor), self.box)
-        return sum_over(store, summand, {v: (0, n) for v, n in axes.items()}, self.box)
+        return sum_over(store, summand, spans, self.box)
 
     def _of(
         self, arguments: tuple[Polynomial, ...], op: str, e: Exponent, rounds: int = 0, of: Atom | None = None

@@ -432,13 +432,32 @@ def maximum_of(store: Store, elements: Polynomial) -> Polynomial:
         boolean=boolean,
         integer=all(is_integer(store, x) for x in members),
         positive=any(all(c > 0 and is_positive(store, m) for m, c in x) and bool(x) for x in members),
-        nonnegative=boolean or any(all(c > 0 and is_positive(store, m) for m, c in x) for x in members),
+        nonnegative=boolean
+        or any(all(c > 0 and is_positive(store, m) for m, c in x) for x in members)
+        or _has_opposites(store, elements),
     )
     store.fired["maxima"] += 1
     a, index = store.apply("max", (), (elements,), facts)
     if boolean:
         store.memo.boolean_maxima.add(a)
     return single(a, index)
+
+
+def _has_opposites(store: Store, elements: Polynomial) -> bool:
+    """True if a formal set has, beside a value or all values of a row, the negated ones: then one is not negative."""
+    seen: set[tuple[object, Polynomial]] = set()
+    for m, _ in elements:
+        atom, at, places = store.atoms[m[0].atom], m[0].at, ()
+        if atom.op == "sum":
+            if len(atom.summand) != 1:  # values under a condition, of which there may be none
+                continue
+            places = (atom.ranges, atom.summand[0].at)
+            atom = store.atoms[atom.summand[0].atom]
+        value = atom.arguments[0]
+        if ((at, places), scale(value, -1)) in seen:
+            return True
+        seen.add(((at, places), value))
+    return False
 
 
 def _is_count(factor: Factor) -> bool:

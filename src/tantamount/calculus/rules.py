@@ -55,6 +55,7 @@ RuleName = Literal[
     "lifted-selections",
     "lifted-look-ups",
     "inverse-orders",
+    "in-order",
     "sorted-counts",
     "counted-positions",
     "one-hot",

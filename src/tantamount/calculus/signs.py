@@ -116,7 +116,8 @@ def _of_atom(store: Store, number: int) -> Enclosure:
 
 def _computed(store: Store, number: int) -> Enclosure:
     atom = store.atoms[number]
-    low, high = between(*spans.of_atom(store, number))
+    least, most = spans.of_atom(store, number)
+    low, high = between(-inf if is_size(least) else least, inf if is_size(most) else most)
     if atom.op in _NOT_REACHED:
         low, high = _End(-1, True), _End(1, True)
     elif atom.op == "polynomial":

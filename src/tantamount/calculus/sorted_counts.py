@@ -165,7 +165,7 @@ class _Counting(Rebuild):
                 return None
             factors, axes = summed
             for here, places in self._readings(factors, axes, element):
-                told = Told(store, here, fixed(v), box=self.box)
+                told = Told(store, here, constant(v), box=self.box)
                 summand = ONE
                 for factor in factors:
                     summand = multiply(store, summand, told.factor(factor), self.box)
@@ -218,19 +218,27 @@ class _Counting(Rebuild):
 
     def _put_in_order(self, inside: Sequence[Factor], axes: Mapping[int, tuple[int, int]]) -> _Element | None:
         """The element, at an axis of its own, of a row that positions in rows are read of, as one of the orders puts it
-        that either program has made of it: every element of the row is one of those in order."""
+        that either program has made of it: every element of the row, which may be one of a batch, is one of those in
+        order."""
         store = self.store
         read = [f for f in inside if store.atoms[f.atom].op in POSITIONS_IN_A_ROW and any(a in _axes(f) for a in axes)]
-        numbers = {f.atom for f in read}
         for number in [k for k, atom in enumerate(store.atoms) if atom.op in _ORDERS] if read else ():
             place, row = store.atoms[number].arguments
-            if place != iota(variable(0)) or _mentions(row, 0) or any(_axes(f) for f in factors_of(row)):
+            outer = sorted({v for factor in factors_of(row) for v in _axes(factor)})
+            along = next((v for v in range(len(outer) + 1) if place == iota(variable(v))), None)
+            if along is None or along in outer or sorted({along, *outer}) != list(range(len(outer) + 1)):
                 continue
-            (axis,) = store.fresh_axes(1)
-            found = self._in_order(Factor(number, 1, (variable(axis),)), axis)
-            if found is not None and found.member is not None and found.member.atom in numbers:
-                self.box[axis] = (0, found.length)
-                return found
+            axis, *others = store.fresh_axes(1 + len(outer))
+            names = dict(zip([along, *outer], (axis, *others), strict=True))
+            order = Factor(number, 1, tuple(variable(names[v]) for v in sorted(names)))
+            found = self._in_order(order, axis)
+            member = None if found is None else found.member
+            for factor in read if member is not None else ():
+                at = None if member is None else _rows_at(member, factor, others, axes)
+                there = None if at is None else self._in_order(substitute_factors((order,), at)[0], axis)
+                if there is not None:
+                    self.box[axis] = (0, there.length)
+                    return there
         return None
 
     def _sorted(self, factor: Factor, axis: int) -> _Element | None:
@@ -269,6 +277,21 @@ class _Counting(Rebuild):
         if element is None or bounds is None:
             return None
         return _Element(element, axis, length, int(bounds[0]), int(bounds[1]), sole_factor(value), places)
+
+
+def _rows_at(
+    member: Factor, factor: Factor, others: Sequence[int], axes: Mapping[int, tuple[int, int]]
+) -> dict[int, Coordinate] | None:
+    """The row of a batch that a factor reads an element of, by the ``others``, the axes that rows of the member have;
+    ``None`` where it reads something else, or rows that depend on the axes that are summed over."""
+    if factor.atom != member.atom:
+        return None
+    found: dict[int, Coordinate] = {}
+    for mine, own in zip(factor.at, member.at, strict=True):
+        named = next((v for v in others if own == variable(v)), None)
+        if named is not None and (found.setdefault(named, mine) != mine or any(v in axes for v, _ in mine.parts)):
+            return None
+    return found if len(found) == len(others) else None
 
 
 def _renamed(

@@ -14,6 +14,7 @@ from tantamount.calculus.atoms import Atom, Store
 from tantamount.calculus.products import is_integer
 from tantamount.calculus.terms import IOTA, Factor, Factors, Polynomial, Ranges, factors_of, sole_number
 from tantamount.ops.functions import DISTINCT_IN_A_ROW, MODULI, POSITIONS_IN_A_ROW
+from tantamount.sizes.symbolic import is_size
 
 __all__ = ["Span", "interval", "of_atom", "of_polynomial", "row_length"]
 
@@ -50,7 +51,7 @@ def of_polynomial(store: Store, x: Polynomial, box: Ranges, ranges: tuple[int, .
         if not _is_number(c):
             return _ALL
         a, b = _product(_of_factors(store, m, box, ranges), (c, c))
-        low, high = low + a, high + b
+        low, high = _plus(low, a), _plus(high, b)
         if low == -inf and high == inf:
             return _ALL
     return low, high
@@ -65,7 +66,15 @@ def _times(a: Bound, b: Bound) -> Bound:
     return 0 if a == 0 or b == 0 else a * b
 
 
+def _plus(a: Bound, b: Bound) -> Bound:
+    """The sum of two ends, of which one may be infinite and the other a symbolic size."""
+    return a if isinstance(a, float) else b if isinstance(b, float) else a + b
+
+
 def _product(x: Span, y: Span) -> Span:
+    ends = (*x, *y)
+    if any(isinstance(end, float) for end in ends) and any(map(is_size, ends)):
+        return _ALL  # a symbolic size beside what has no end
     corners = [_times(a, b) for a in x for b in y]
     return min(corners), max(corners)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tantamount.calculus import comparisons
-from tantamount.calculus.affine import Coordinate, Index, coordinate
+from tantamount.calculus.affine import Index, coordinate
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.comparisons import interval
 from tantamount.calculus.polynomials import iota, pinned
@@ -28,11 +28,12 @@ def _block_of(x: Polynomial, size: object, box: dict[int, tuple[int, int]]) -> P
 
 
 class Told(Rebuild):
-    """Computes what mentions a position in a row anew, with the place that it is at. ``changed``: something did."""
+    """Computes what mentions a quantity anew, with its value: a position in a row with its place, an element in order
+    with the one that it is. ``changed``: something did."""
 
-    def __init__(self, store: Store, known: Factor, place: Coordinate, *, box: dict[int, tuple[int, int]]) -> None:
+    def __init__(self, store: Store, known: Factor, value: Polynomial, *, box: dict[int, tuple[int, int]]) -> None:
         super().__init__(store, box=box)
-        self.told, self.place = known, place
+        self.told, self.value = known, value
         self.changed = False
         self.inside: dict[int, bool] = {}
 
@@ -50,7 +51,7 @@ class Told(Rebuild):
     def _compute(self, factor: Factor) -> Polynomial:
         if factor.atom == self.told.atom and factor.at == self.told.at:
             self.changed = True
-            return self._power(iota(self.place), factor.exponent)
+            return self._power(self.value, factor.exponent)
         if self.store.atoms[factor.atom].op == "floor_divide":
             arguments = [
                 self._argument(pinned(self.store, x, dict(enumerate(factor.at))))

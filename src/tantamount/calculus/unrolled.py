@@ -7,7 +7,7 @@ a number.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
 from tantamount.calculus import powers
@@ -15,10 +15,12 @@ from tantamount.calculus.affine import Coordinate, Index, fixed, substitute, sub
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.boxes import Box
 from tantamount.calculus.cells import Anchor, places
+from tantamount.calculus.comparisons import comparison
+from tantamount.calculus.monotone import argument_of
 from tantamount.calculus.polynomials import add, multiply, scale, sum_over
-from tantamount.calculus.products import substitute_polynomial
+from tantamount.calculus.products import is_boolean, substitute_polynomial
 from tantamount.calculus.rebuild import Rebuild, atoms_inside
-from tantamount.calculus.terms import ONE, Factor, Polynomial, Term, factors_of
+from tantamount.calculus.terms import ONE, ZERO, Factor, Polynomial, Rational, Term, factors_of, sole_factor
 
 __all__ = ["unrolled"]
 
@@ -88,6 +90,9 @@ class _Unroll(Rebuild):
         store = self.store
         a, e, index = store.follow(factor)
         atom = store.atoms[a]
+        booleans = self._booleans(Factor(a, 1, index)) if atom.op in ("less", "equal", "max") else None
+        if booleans is not None:
+            return self._power(booleans, e)
         if atom.op != "exp":
             return super()._compute(factor)
         out = ONE
@@ -101,6 +106,42 @@ class _Unroll(Rebuild):
             for part in parts:
                 out = multiply(store, out, powers.exponential(store, scale(part, e)), self.box)
         return out
+
+    def _booleans(self, factor: Factor) -> Polynomial | None:
+        """A comparison of a count of booleans that is written out, or the greatest of them, as products of these: their
+        sum could merge again. ``None`` for anything else."""
+        store, atom = self.store, self.store.atoms[factor.atom]
+        known = comparison(store, factor)
+        if known is not None and known.affine.parts:
+            return None
+        counted = sole_factor(argument_of(store, factor) if known is None else known.rest)
+        if counted is None or counted.exponent != 1 or store.atoms[counted.atom].op != "sum":
+            return None
+        points = self._points(counted.atom, counted.at)
+        if known is None:
+            elements = [sole_factor(point) for point in points]
+            points = [
+                () if one is None or store.atoms[one.atom].op != "element" else argument_of(store, one)
+                for one in elements
+            ]
+        if len(points) < 2 or not all(point and is_boolean(store, point) for point in points):
+            return None
+        if store.effort.exceeds("counted_booleans", len(points)):
+            return None
+        if known is None:  # one of them is 1 unless all are 0
+            return add(store, ONE, scale(self._holding("equal", 0, points), -1))
+        return self._holding(atom.op, known.affine.offset, points)
+
+    def _holding(self, op: str, offset: Rational, booleans: Sequence[Polynomial]) -> Polynomial:
+        """``[sum of booleans + offset < 0]``, or ``== 0``, as a Polynomial in them."""
+        greatest = offset + len(booleans)
+        if op == "less" and (greatest < 0 or offset >= 0):
+            return ONE if greatest < 0 else ZERO
+        if op == "equal" and (not booleans or not offset <= 0 <= greatest):
+            return ONE if offset == 0 and not booleans else ZERO
+        first, *rest = booleans
+        low, high = (self._holding(op, offset + k, rest) for k in range(2))
+        return add(self.store, low, multiply(self.store, first, add(self.store, high, scale(low, -1)), self.box))
 
     def _sum(self, a: int, index: Index) -> Polynomial:
         return add(self.store, *self._points(a, index))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -106,12 +107,22 @@ def _called(name: str, function: Callable[..., Any]) -> Any:
 
 
 def relations_of(given: Sequence[str], option: str) -> Mapping[str, Any]:
-    """``NAME=RELATION`` texts; a relation that is a list has one placement per mesh axis."""
+    """``NAME=RELATION`` texts; a relation that is a list has one placement per mesh axis, a table is one of a job.
+    Raises :class:`UserError`."""
     found: dict[str, Any] = {}
     for text in given:
         name, equals, relation = text.partition("=")
         if not equals:
             raise UserError("command-line", place=option, found=text, needed="NAME=RELATION, such as 'x=Shard(0)'")
+        if relation.lstrip().startswith("{"):
+            try:
+                found[name.strip()] = tomllib.loads(f"relation = {relation}")["relation"]
+            except tomllib.TOMLDecodeError as problem:
+                raise UserError(
+                    "command-line", place=option, found=f"{relation} ({problem})",
+                    needed='a table such as { name = "output", placement = "Replicate()" }',
+                ) from problem  # fmt: skip
+            continue
         parts = [part.strip() for part in relation.strip("[] ").split(";")]
         found[name.strip()] = parts[0] if len(parts) == 1 else parts
     return found

@@ -42,7 +42,7 @@ def swept(request: Request, sweeps: Sequence[str]) -> Iterator[tuple[str, Reques
 
     names = [request.first, request.second or ""]
     for name in names:
-        if name.partition(":")[0] not in RECIPES:
+        if ":" not in name:  # the weights of a file may be in others, of which a kept verdict knows nothing
             raise UserError(
                 "command-line", place="--sweep", found=name or "a job", needed=f"models by name: {', '.join(RECIPES)}",
                 hint="their configurations have keys: hf:llama,hidden_size=64",
@@ -53,14 +53,19 @@ def swept(request: Request, sweeps: Sequence[str]) -> Iterator[tuple[str, Reques
         if not equals or not key or not values:
             raise UserError("command-line", place="--sweep", found=sweep, needed="KEY=VALUE,VALUE,...")
         choices.append([(key, value) for value in settings_of(values)])
+    with_keys = [name for name in RECIPES if name != "jax"]
     for chosen in product(*choices):
         sides = list(names)
         for key, value in chosen:
-            side, dot, rest = key.partition(".")
-            only = side if dot and side in ("a", "b") else ""
-            for k, own in enumerate("ab"):
-                if only in ("", own):
-                    sides[k] += f",{rest if only else key}={value}"
+            only, own = key[:1] if key[:2] in ("a.", "b.") else "ab", key[2:] if key[:2] in ("a.", "b.") else key
+            for k in ("ab".index(side) for side in only):
+                if names[k].partition(":")[0] not in with_keys:
+                    raise UserError(
+                        "command-line", place="--sweep", found=f"{key} of {names[k] or 'a job'}",
+                        needed=f"models by names that have keys: {', '.join(with_keys)}",
+                        hint="a.KEY and b.KEY are of one of them: --sweep b.hidden_size=64,128",
+                    )  # fmt: skip
+                sides[k] += f",{own}={value}"
         label = ", ".join(f"{key}={value}" for key, value in chosen)
         yield label, replace(request, first=sides[0], second=sides[1])
 
@@ -103,7 +108,7 @@ def compared(request: Request, **options: Any) -> Answer:
         return compare(first, second, relations=relations, outputs=outputs, **options)
     require_torch()
     sys.path.insert(0, "")
-    from tantamount.capture.torch.recipes import built
+    from tantamount.capture.torch.recipes import built, checkpoint_of_both
 
     if not all(models):
         model = built(names[0] if models[0] else names[1])
@@ -114,13 +119,12 @@ def compared(request: Request, **options: Any) -> Answer:
         return compare(*given, inputs=model.inputs, relations=relations, outputs=outputs, **options)
     one, other = built(names[0]), built(names[1])
     stated = one.stated or other.stated
-    shapes = one.checkpoint or other.checkpoint
     return compare(
         one.model,
         other.model,
         inputs=[one.inputs, other.inputs],
         loaders=(one.load, other.load) if stated else None,
-        checkpoint=shapes,
+        checkpoint=checkpoint_of_both(one, other),
         relations=relations,
         outputs=outputs,
         **options,

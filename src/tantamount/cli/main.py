@@ -230,7 +230,7 @@ def check(certificate: Path, job: Path | None, allow_outside: bool, operators: t
 @click.option(
     "--save-rules", type=FILE, metavar="OUT", help="Write the rules that a proof lacks, if pieces agree in values."
 )
-@click.option("--accept", multiple=True, metavar="NAME", help="Let the verdict rest on it: relation-guessed.")
+@click.option("--accept", multiple=True, metavar="NAME", help="Let the verdict rest on NAME, such as relation-guessed.")
 @click.option(
     "--sweep", multiple=True, metavar="KEY=V,W,...", help="Every value of a key of both models (a.KEY: of A)."
 )

@@ -1,7 +1,8 @@
 """The folder of a sweep: what was asked (``sweep.json``), and a file for every comparison, written once it has a
 verdict. A sweep that was ended goes on there: what has a file is not compared again.
 
-A comparison is known by the full names of both models, so that a folder takes more values of a key, too.
+A comparison is known by the full names of both models, so that a folder takes more values of a key, too; and by the
+code that they were made of (:mod:`tantamount.cli.code_read`): where that was edited, it is compared again.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, cast
 
 from tantamount import __version__
 from tantamount.capture.files import read_text
+from tantamount.cli.code_read import same_code, version_of
 from tantamount.cli.comparing import Request
 from tantamount.errors import UserError
 from tantamount.limits import limits_from_environment
@@ -65,20 +66,25 @@ class SweepFolder:
 
     path: Path
 
-    def write(self, request: Request, found: Told) -> None:
-        """Write the file of a comparison. Raises :class:`UserError`, or a fault of the environment."""
+    def write(self, request: Request, found: Told, code: Mapping[str, Any]) -> None:
+        """Write the file of a comparison of models that were made of some ``code``, as :func:`code_read` returns it.
+        Raises :class:`UserError`, or a fault of the environment."""
         document = {
             "format": FORMAT, "first": request.first, "second": request.second, "label": found.label,
             "exit_code": found.exit_code, "verdict": found.verdict, "text": found.text, "entry": found.entry,
+            "code": code,
         }  # fmt: skip
         write_file(self._file(request, found.label), json.dumps(document, indent=1) + "\n")
 
     def read(self, request: Request, label: str) -> Told | None:
-        """The comparison, if it has a file; none of what is no such file, which is written again."""
+        """The comparison, if it has a file, and the code that its models were made of is as it was; none of what is no
+        such file, which is written again."""
         file = self._file(request, label)
         document = _object(file) if file.is_file() else None
         wanted = {"format": FORMAT, "first": request.first, "second": request.second}
         if document is None or any(document.get(key) != value for key, value in wanted.items()):
+            return None
+        if not same_code(document.get("code")):
             return None
         parts = [document.get(key) for key in ("exit_code", "verdict", "text", "entry")]
         if not all(isinstance(part, kind) for part, kind in zip(parts, (int, str, str, dict), strict=True)):
@@ -122,7 +128,7 @@ def _asked(request: Request, options: Mapping[str, Any], operators: tuple[Path, 
     files = [*named, *request.given, *options.get("rules", ()), *operators]
     return {
         "tantamount": __version__,
-        **{f"package {name}": found for name in _PACKAGES if (found := _version(name))},
+        **{f"package {name}": found for name in _PACKAGES if (found := version_of(name))},
         **{f"option {key}": value for key, value in options.items() if key != "rules"},
         "inputs": list(request.inputs),
         "outputs": list(request.outputs),
@@ -134,13 +140,6 @@ def _named(name: str) -> list[Path]:
     """The files that the name of a model may stand for: ``hf:DIR,key=value`` for the configuration in DIR."""
     paths = [Path(name), Path(name.partition(":")[2].partition(",")[0])]
     return [file for path in paths for file in (path, path / "config.json") if file.is_file()]
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""
 
 
 def _object(file: Path) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -10,6 +11,7 @@ from typing import Any
 
 from tantamount.cli import terminal
 from tantamount.cli.checking import GRACE, allow, load, lost, stopped
+from tantamount.cli.code_read import code_read
 from tantamount.cli.comparing import Request, compared
 from tantamount.cli.exits import explain
 from tantamount.cli.process import INTERRUPTED
@@ -172,6 +174,7 @@ def _go_on(sweep: Sweep) -> str:
 
 def _work(item: tuple[str, Request], *, sweep: Sweep) -> Outcome:
     label, request = item
+    began = time.time()
     try:
         load(sweep.operators)
         if sweep.memory is not None:
@@ -181,7 +184,7 @@ def _work(item: tuple[str, Request], *, sweep: Sweep) -> Outcome:
             answer.save(sweep.pages[label])
         named = replace(answer, job=label)
         if sweep.folder is not None:
-            sweep.folder.write(request, told(named))
+            sweep.folder.write(request, told(named), code_read(began))
         return named
     except Exception as problem:
         if isinstance(problem, MemoryError) and sweep.memory is not None:

@@ -23,10 +23,11 @@ from tantamount.proof import Progress
 from tantamount.refinement import Refinement, refine_job
 from tantamount.verdict import Assumption, Verdict
 
-__all__ = ["ACCEPTABLE", "GUESSED", "Comparing", "compare_pair"]
+__all__ = ["ACCEPTABLE", "GUESSED", "UNPAIRED", "Comparing", "compare_pair"]
 
 GUESSED = "relation-guessed"
-ACCEPTABLE = (GUESSED,)  # what a verdict may rest on only if the user has said so
+UNPAIRED = "outputs-unpaired"
+ACCEPTABLE = (GUESSED, UNPAIRED)  # what a verdict may rest on only if the user has said so
 
 _CUT_FROM = 12  # nodes: two ways of writing one thing meet at what both compute
 _SHOWN = 4  # guesses that are printed with the assumption
@@ -145,19 +146,36 @@ def _answer(found: Refinement, assumed: tuple[Assumption, ...], pair: Pair, how:
         rest = f" and {len(pair.guessed) - _SHOWN} more" if len(pair.guessed) > _SHOWN else ""
         text = f"inputs correspond that nobody related, by names, shapes and order: {pairs}{rest}"
         more.append(Assumption(GUESSED, text, tuple(pair.guessed)))
-    alone = f"not compared, for nothing says which output of the other program they are: {', '.join(pair.unpaired)}"
-    notes = (*pair.notes, *([alone] if pair.unpaired else []), *found.notes)
+    alone = str(pair.unpaired)
+    if pair.unpaired.doubtful:
+        text = f"outputs of names of their own need not be equal, and are not compared: {alone}"
+        more.append(Assumption(UNPAIRED, text, (*pair.unpaired.first, *pair.unpaired.second)))
+        alone = ""
+    notes = (*pair.notes, *([f"not compared: {alone}"] if alone else []), *found.notes)
     given = (pair.job.specification, pair.job.implementation[0])
     found = replace(found, mismatch=None if found.mismatch is None else as_given(found.mismatch, *given))
-    report = in_words_of_two(replace(found, assumptions=(*found.assumptions, *more), notes=notes, weights=pair.weights))
+    report = in_words_of_two(
+        replace(
+            found, assumptions=(*found.assumptions, *more), notes=notes, weights=pair.weights,
+            not_compared=(*pair.unpaired.first, *pair.unpaired.second),
+        )
+    )  # fmt: skip
     if how.strict and more and report.verdict in (Verdict.PROVED, Verdict.UNKNOWN):
         refused = dict.fromkeys((*found.refused, *(one.name for one in more)))
         proved = report.verdict is Verdict.PROVED or found.refused
         return replace(report, verdict=Verdict.UNKNOWN, refused=tuple(refused) if proved else ())
+    if report.verdict is Verdict.PROVED and pair.unpaired.doubtful and UNPAIRED not in how.accept:
+        one, other = pair.unpaired.first[0], pair.unpaired.second[0]
+        note = (
+            f"PROVED of the outputs that are compared; `--accept {UNPAIRED}` takes these, and "
+            f'`--output \'{one}={{ name = "{other}", placement = "Replicate()" }}\'` says which belong together'
+        )
+        report = replace(report, verdict=Verdict.UNKNOWN, refused=(UNPAIRED,), notes=(*report.notes, note))
     if not pair.guessed or GUESSED in how.accept or found.verdict not in (Verdict.PROVED, Verdict.REFUTED):
         return report
     note = (
         f"{found.verdict.value} if the guessed relations of inputs hold; `--accept {GUESSED}` takes them as they are, "
         "loaders or relations say what holds"
     )
-    return replace(report, verdict=Verdict.UNKNOWN, refused=(GUESSED,), notes=(*report.notes, note))
+    refused = (*report.refused, GUESSED)
+    return replace(report, verdict=Verdict.UNKNOWN, refused=refused, notes=(*report.notes, note))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
-from typing import Any
+from typing import Any, cast
 
 from tantamount.capture.job import Unresolved, job_of
 from tantamount.capture.programs import Program
@@ -18,7 +18,7 @@ from tantamount.ir.mesh import Mesh
 from tantamount.semantics.reference import Array
 from tantamount.verdict import Assumption, Relation
 
-__all__ = ["Apart", "Pair", "pair_of"]
+__all__ = ["Apart", "Pair", "Unpaired", "pair_of"]
 
 _FIRST, _SECOND = "first", "second"
 
@@ -50,9 +50,28 @@ class OtherWeights:
 
 
 @dataclass(frozen=True)
+class Unpaired:
+    """Outputs that are not compared, by their names in the ``first`` and in the ``second`` program; ``chosen``:
+    somebody said which are."""
+
+    first: tuple[str, ...] = ()
+    second: tuple[str, ...] = ()
+    chosen: bool = False
+
+    @property
+    def doubtful(self) -> bool:
+        """True if outputs of both programs are left that may be the same one under two names."""
+        return bool(self.first and self.second) and not self.chosen
+
+    def __str__(self) -> str:
+        sides = zip((self.first, self.second), ("first", "second"), strict=True)
+        return " and ".join(f"{_listed(names)} of the {side} program" for names, side in sides if names)
+
+
+@dataclass(frozen=True)
 class Pair:
     """A job on one rank, with the names of the inputs of the first program whose relation is only guessed, and how.
-    ``unpaired``: outputs of either program that have no counterpart, which are not compared. ``notes``: what a reader
+    ``unpaired``: outputs of either program that are not compared. ``notes``: what a reader
     should know of the loaders; ``weights``: parameters of the first program, made of those of the second;
     ``assumptions``: what the relations rest on. ``distance`` executes both as they are, where they can be, on the input
     of a seed. ``document``: the relations as a file has them (:mod:`tantamount.comparison.relation_files`); empty for a
@@ -61,7 +80,7 @@ class Pair:
 
     job: Job
     guessed: Mapping[str, str]
-    unpaired: tuple[str, ...] = ()
+    unpaired: Unpaired = field(default_factory=Unpaired)
     notes: tuple[str, ...] = ()
     weights: tuple[Relation, ...] = ()
     assumptions: tuple[Assumption, ...] = ()
@@ -141,22 +160,32 @@ def _of_other_shapes(first: Graph, second: Graph, related: Mapping[str, Any]) ->
     return (f"nothing relates inputs of other shapes: {found[0]}{more}",)
 
 
-def _outputs(first: Graph, second: Graph, given: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+def _outputs(first: Graph, second: Graph, given: dict[str, Any]) -> tuple[dict[str, Any], Unpaired]:
     """The expectation of every output that has a counterpart, and the names of the others."""
     here, there = [output.name for output in first.outputs], [output.name for output in second.outputs]
     if given:
-        return given, tuple(name for name in here if name not in given and "default" not in given)
+        if "default" in given:
+            return given, Unpaired()
+        named = {_counterpart(name, wanted) for name, wanted in given.items()}
+        return given, Unpaired(
+            tuple(name for name in here if name not in given), tuple(name for name in there if name not in named), True
+        )
     common = [name for name in here if name in there]
     if not common and len(here) == len(there):
-        return {x: {"name": y, "placement": "Replicate()"} for x, y in zip(here, there, strict=True)}, ()
+        return {x: {"name": y, "placement": "Replicate()"} for x, y in zip(here, there, strict=True)}, Unpaired()
     if not common:
         raise UserError(
             "compare-outputs", place="compare", found=f"outputs {_listed(here)} and {_listed(there)}",
             needed="outputs of the same names, or as many of one program as of the other",
             hint="say which are compared: --output 'logits={ name = \"output\", placement = \"Replicate()\" }'",
         )  # fmt: skip
-    alone = [name for name in (*here, *there) if name not in common]
-    return dict.fromkeys(common, "Replicate()"), tuple(alone)
+    mine, theirs = (tuple(name for name in names if name not in common) for names in (here, there))
+    return dict.fromkeys(common, "Replicate()"), Unpaired(mine, theirs)
+
+
+def _counterpart(name: str, wanted: Any) -> str:
+    """The output of the second program that an expectation is about: of the same name, unless it says another."""
+    return str(cast("Mapping[str, Any]", wanted).get("name", name)) if isinstance(wanted, Mapping) else name
 
 
 def _listed(names: Sequence[str]) -> str:

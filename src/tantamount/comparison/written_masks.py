@@ -1,4 +1,5 @@
-"""Masks that are written out row by row: a band of a matrix, computed by dozens of assignments, as one comparison.
+"""Masks that are written out row by row: a band of a matrix, computed by dozens of assignments, as one comparison. And
+logarithms of booleans, which are 0 or -inf, as a choice of the two.
 
 A mask that is recorded, or depends on no input, is known, exactly, by execution: its elements are booleans, or 0 and
 -inf. Where it is a band (everything up to the diagonal, a window along it), it is written as a comparison of rows and
@@ -24,6 +25,7 @@ from tantamount.verdict import Assumption
 __all__ = ["with_masks_as_bands"]
 
 _MANY = 24  # operators behind a mask, from which on it is looked at
+_LOGARITHM = "aten.log.default"
 _ELEMENTS = 1 << 22  # of a mask
 
 
@@ -54,9 +56,34 @@ def _rewritten(graph: Graph) -> Graph:
             bands[node.name] = (
                 Node(node.name, "call", "aten.full.default", args, {"dtype": recorded.type.dtype}, recorded.type),
             )
+        logarithm = _of_boolean(graph, node)
+        if logarithm and node.name not in bands:
+            bands[node.name] = logarithm
     if not bands:
         return graph
     return replace(graph, nodes=tuple(new for node in graph.nodes for new in bands.get(node.name, (node,))))
+
+
+def _of_boolean(graph: Graph, node: Node) -> tuple[Node, ...]:
+    """Nodes that compute the logarithm of a boolean as a choice between 0 and -inf; none for any other node."""
+    if node.op != "call" or node.target != _LOGARITHM or node.type is None or not isinstance(node.args[0], Ref):
+        return ()
+    cast = graph.by_name[node.args[0].name]
+    if cast.op != "call" or cast.target != "aten._to_copy.default" or not isinstance(cast.args[0], Ref):
+        return ()
+    boolean = graph.by_name[cast.args[0].name].type
+    if boolean is None or boolean.dtype is not DType.BOOL or not node.type.dtype.is_float:
+        return ()
+    zero, infinity = _ends(node.name, node.type.dtype)
+    args = (cast.args[0], Ref(zero.name), Ref(infinity.name))
+    return zero, infinity, Node(node.name, "call", "aten.where.self", args, {}, node.type)
+
+
+def _ends(name: str, dtype: DType) -> tuple[Node, Node]:
+    """Nodes of 0 and of -inf."""
+    scalar = TensorType((), dtype)
+    zero = Node(f"{name} zero", "call", "aten.full.default", ((), 0.0), {"dtype": dtype}, scalar)
+    return zero, Node(f"{name} infinity", "call", "aten.full.default", ((), -inf), {"dtype": dtype}, scalar)
 
 
 def _masks(graph: Graph) -> Iterator[Node]:
@@ -73,8 +100,14 @@ def _masks(graph: Graph) -> Iterator[Node]:
         fits = len(sizes) == 2 and all(type(size) is int for size in sizes) and prod(sizes) <= _ELEMENTS
         kind = node.type.dtype.is_float or node.type.dtype is DType.BOOL
         read = any(name in variable for name in graph.users[node.name])
-        if fits and kind and read and (node.op == "constant" or len(graph.ancestors(node.name)) > _MANY):
+        if fits and kind and read and (node.op == "constant" or _is_long(graph, node.name)):
             yield node
+
+
+def _is_long(graph: Graph, name: str) -> bool:
+    """True if many operators compute a mask, or a logarithm of zeros and ones, of which -inf is never taken apart."""
+    above = graph.ancestors(name)
+    return len(above) > _MANY or any(graph.by_name[one].target == _LOGARITHM for one in above)
 
 
 def _values(graph: Graph, names: Sequence[str]) -> dict[str, Array]:
@@ -134,9 +167,7 @@ def _comparison(name: str, type_: TensorType, low: int, high: int) -> Iterator[N
         kept = test
     last = Ref(beside.name if kept is None else kept.name)
     if type_.dtype is not DType.BOOL:
-        scalar = TensorType((), type_.dtype)
-        zero = Node(f"{name} zero", "call", "aten.full.default", ((), 0.0), {"dtype": type_.dtype}, scalar)
-        low_ = Node(f"{name} infinity", "call", "aten.full.default", ((), -inf), {"dtype": type_.dtype}, scalar)
+        zero, low_ = _ends(name, type_.dtype)
         chosen = call("chosen", "aten.where.self", (last, Ref(zero.name), Ref(low_.name)),
                       TensorType(boolean.shape, type_.dtype))  # fmt: skip
         yield from (zero, low_, chosen)

@@ -43,7 +43,9 @@ _SOURCES = ("input", "implementation input", "free input")
 _INTEGERS = 4  # integers of unknown use are drawn below this
 _WIDE = 1 << 17  # and, every other time, up to this
 LITTLE = 1 << 13  # elements of a node: fewer take no longer than finding out which operator to apply
-_EXACT = (*STOPS, "undefined-comparison", "undefined-integer", "unfit", "double-write", "inexact", "doubtful")
+_UNDEFINED = "undefined-integer"
+_STAND_INS = (1 << 40, -(1 << 40) - 1)  # for such a number, beside 0
+_EXACT = (*STOPS, "undefined-comparison", _UNDEFINED, "unfit", "double-write", "inexact", "doubtful")
 
 
 class NotExecuted(TantamountError):
@@ -258,6 +260,8 @@ def _execute(plan: Plan, leaves: Leaves, seed: int, ties: Ties, noise: int, stac
         ties=ties,
         noise=noise,
     )
+    if any(flag.what == _UNDEFINED for flag in expected.flags):
+        expected = _where_it_reaches(plan, on, expected, seed, ties, noise)
     actual: list[Evaluation] | None = None
     if stacked or plan.together:
         actual = interpret_stacked(
@@ -274,6 +278,28 @@ def _execute(plan: Plan, leaves: Leaves, seed: int, ties: Ties, noise: int, stac
     for graph, values in ((job.specification, expected), *zip(job.implementation, actual, strict=True)):
         _require_held(graph, values)
     return Execution(on.specification, expected, actual)
+
+
+def _where_it_reaches(plan: Plan, on: Given, expected: Evaluation, seed: int, ties: Ties, noise: int) -> Evaluation:
+    """The specification's values without the flags of whole numbers that an infinity became, if no output depends on
+    them: whatever stands for them, outputs are the same (buckets of distances, of which those of 0 are replaced)."""
+    graph = plan.job.specification
+    others = [flag for flag in expected.flags if flag.what != _UNDEFINED]
+    for number in _STAND_INS:
+        try:
+            found = interpret(
+                graph, on.specification, seed=seed, constants=on.constants, masks=on.masks(None), ties=ties,
+                noise=noise, undefined=number,
+            )  # fmt: skip
+        except (IntegerOverflow, Unsupported):
+            return expected
+        same = all(
+            np.array_equal(found.array(output.node), expected.array(output.node), equal_nan=True)
+            for output in graph.outputs
+        )
+        if not same or [flag for flag in found.flags if flag.what != _UNDEFINED] != others:
+            return expected
+    return replace(expected, flags=tuple(others))
 
 
 def _require_held(graph: Graph, values: Evaluation) -> None:

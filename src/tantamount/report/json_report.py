@@ -40,6 +40,7 @@ def as_job(report: Report) -> dict[str, Any]:
         "exit_code": report.exit_code,
         "outputs_checked": len(report.outputs),
         "outputs_total": report.outputs_total,
+        "not_compared": list(report.not_compared),
         "outputs": [_output(output) for output in report.outputs],
         "assumptions": [{"name": one.name, "text": one.text, "places": list(one.places)} for one in report.assumptions],
         "refused": list(report.refused),

@@ -34,6 +34,7 @@ _OUTPUTS = 12  # of one verdict, unless verbose
 _INPUTS = 8  # of a counterexample, unless verbose
 _VALUE = 100  # characters of each of them
 _NAME = 24  # characters of a tensor's name that relations are aligned behind
+_NAMED = 6  # outputs that are not compared
 _LIMITS = 6  # that were hit, unless verbose
 _SIZES = 6  # of a reduction, unless verbose
 _BLANK: Line = ()
@@ -70,7 +71,13 @@ def render(report: Report, *, verbose: bool = False) -> tuple[Line, ...]:
 
 
 def summary(report: Report) -> str:
-    """One line that says what the verdict is about: the mismatch's headline, or else how its difference begins."""
+    """One line that says what the verdict is about: the mismatch's headline, or else how its difference begins; and how
+    many outputs it is not about."""
+    alone = f"   ({len(report.not_compared)} not compared)" if report.not_compared else ""
+    return _about(report) + (alone if report.verdict is Verdict.PROVED else "")
+
+
+def _about(report: Report) -> str:
     if report.refused:
         return f"{_refusal(report)} {', '.join(report.refused)}"
     if report.mismatch is not None and report.mismatch.headline:
@@ -97,12 +104,12 @@ def summary(report: Report) -> str:
 
 
 _NOT_ACCEPTED = "nobody accepted"
-_ACCEPTABLE = (("relation-guessed",), ("tested-rules",))  # what an option accepts
+_ACCEPTABLE = {"relation-guessed", "outputs-unpaired", "tested-rules"}  # what an option accepts
 
 
 def _refusal(report: Report) -> str:
     """The words for who refuses assumptions: ``--strict``, or nobody having accepted them."""
-    return _NOT_ACCEPTED if report.refused in _ACCEPTABLE else "--strict refuses"
+    return _NOT_ACCEPTED if report.refused and _ACCEPTABLE.issuperset(report.refused) else "--strict refuses"
 
 
 def titles_of_refused(report: Report) -> str:
@@ -122,6 +129,8 @@ def _bullet(note: str) -> list[Line]:
 # ------------------------------------------------------------------------------------------------ outputs
 def _checked(report: Report) -> str:
     checked, total = len(report.outputs), report.outputs_total
+    if report.not_compared:
+        return f"{checked} output{'s' * (checked != 1)} compared; not compared: {listed(report.not_compared, _NAMED)}"
     if checked < total:
         return f"{checked} of {total} outputs checked"
     return "1 output, checked" if total == 1 else f"{total} outputs, all checked"

@@ -83,16 +83,18 @@ def interpret(
     masks: Masks | None = None,
     ties: Ties = Ties.USUAL,
     noise: int = 0,
+    undefined: int = 0,
 ) -> Evaluation:
     """Execute a graph in which every process group is this rank alone. ``inputs``: one array per input node, complex
     tensors (here and in the result) as pairs of real numbers in one more, last dimension. ``ties``: one of the choices
     that operators may make among equal elements. ``noise``: results that are rounded have a random error in their last
-    digit, another one for every number but 0.
+    digit, another one for every number but 0. ``undefined`` stands for whole numbers that a NaN or an infinity became.
 
     Floats are computed in float64. Raises :class:`UserError` for inputs that do not fit and graphs that are wrong,
     :class:`~tantamount.semantics.reference.IntegerOverflow` for integers beyond 2**62.
     """
     reference = _reference(0, seed, masks, ties, noise)
+    reference.undefined = undefined
     naming = _Naming([reference])
     environment = run(
         graph,

@@ -33,6 +33,8 @@ RIGHT: dict[str, Ends] = {
     "what is greater": lambda v, k: ROWS - (k[:, None] > torch.arange(EXPERTS)).sum(0),
     "a group that ends with all": lambda v, k: (v[:, None] <= torch.arange(EXPERTS - 1)).sum(0),
     "bins to the next number": lambda v, k: torch.histc(v.float(), EXPERTS, 0, EXPERTS).cumsum(0),
+    "a search": lambda v, k: torch.searchsorted(v, torch.arange(EXPERTS), right=True),
+    "a search for the next number": lambda v, k: torch.searchsorted(v, torch.arange(1, EXPERTS + 1)),
 }
 WRONG: dict[str, Ends] = {
     "exclusive sums": lambda v, k: _histogram(v).cumsum(0) - _histogram(v),
@@ -40,6 +42,9 @@ WRONG: dict[str, Ends] = {
     "what is less": lambda v, k: (v[:, None] < torch.arange(EXPERTS)).sum(0),
     "all but one expert": lambda v, k: (_histogram(v) * torch.tensor([1.0, 0.0, 1.0])).cumsum(0),
     "counts of other places": lambda v, k: _histogram(k[1:]).cumsum(0),
+    "a search to the left": lambda v, k: torch.searchsorted(v, torch.arange(EXPERTS)),
+    "a search one too far": lambda v, k: torch.searchsorted(v, torch.arange(1, EXPERTS + 1), right=True),
+    "a search in what is not in order": lambda v, k: torch.searchsorted(k, torch.arange(EXPERTS), right=True),
     "groups too few": lambda v, k: (v[:, None] <= torch.arange(EXPERTS - 2)).sum(0),
 }
 
@@ -111,3 +116,47 @@ def test_experts_by_groups_are_experts_that_are_looked_up() -> None:
     assert verdict(counts, lambda k: torch.argsort(k, descending=True)) is Verdict.REFUTED
     assert verdict(shifted) is Verdict.REFUTED
     assert verdict(lambda v, k: counts(v, k).roll(1)) is Verdict.REFUTED  # the same ends, in another order
+
+
+def test_rows_of_a_batch() -> None:
+    """Each has groups of its own: those of another row are other groups."""
+
+    def chosen(scores: Any) -> Any:
+        return scores.topk(1)[1][..., 0]
+
+    def grouped(ends: Callable[[Any], Any]) -> Any:
+        def program(scores: Any) -> Any:
+            return (ends(chosen(scores))[:, None] <= torch.arange(3)[None, :, None]).sum(-1)
+
+        return tt.capture(program, (torch.randn(2, 3, EXPERTS),))
+
+    def searched(k: Any) -> Any:
+        return torch.searchsorted(k.sort(-1)[0], torch.arange(EXPERTS).expand(2, EXPERTS).contiguous(), right=True)
+
+    def counted(k: Any) -> Any:
+        return torch.nn.functional.one_hot(k, EXPERTS).sum(1).cumsum(-1)
+
+    wanted = tt.capture(lambda scores: chosen(scores).sort(-1)[0], (torch.randn(2, 3, EXPERTS),))
+    for ends in (searched, counted):
+        assert tt.refine(wanted, grouped(ends)).verdict is Verdict.PROVED
+        assert tt.refine(wanted, grouped(lambda k, ends=ends: ends(k).roll(1, 0))).verdict is Verdict.REFUTED
+
+
+X, Y = torch.randn(5), torch.randn(3)
+COUNTS: dict[str, Callable[[Any, Any], Any]] = {  # of elements below y: right and wrong ones in turn
+    "a search": lambda x, y: torch.searchsorted(x.sort()[0], y),
+    "a search to the right": lambda x, y: torch.searchsorted(x.sort()[0], y, right=True),
+    "negated": lambda x, y: 5 - torch.searchsorted((-x).sort()[0], -y, right=True),
+    "a search in descending order": lambda x, y: torch.searchsorted(x.sort(descending=True)[0], y),
+    "in another order": lambda x, y: (x.sort(descending=True)[0][:, None] < y).sum(0),
+    "all but the least": lambda x, y: (x.sort()[0][1:, None] < y).sum(0),
+    "and where it is not in order": lambda x, y: (x.sort()[0].diff() < 0).sum() + (x[:, None] < y).sum(0),
+    "and where two are equal": lambda x, y: (x.sort()[0].diff() <= 0).sum() + (x[:, None] < y).sum(0),
+}
+
+
+def test_what_is_counted_in_order() -> None:
+    spec = tt.capture(lambda x, y: (x[:, None] < y).sum(0), (X, Y))
+    for k, (name, program) in enumerate(COUNTS.items()):
+        wanted = Verdict.REFUTED if k % 2 else Verdict.PROVED
+        assert tt.refine(spec, tt.capture(program, (X, Y))).verdict is wanted, name

@@ -9,9 +9,11 @@ from math import inf
 import pytest
 
 from support.calculus import Workbench
+from tantamount.calculus.signs import decided
 from tantamount.calculus.spans import of_polynomial
 from tantamount.ir.types import DType
 from tantamount.ops.algebra import Tensor
+from tantamount.sizes.symbolic import Space
 
 Make = Callable[[Workbench], Tensor]
 
@@ -76,3 +78,14 @@ def test_a_maximum_under_a_mask_may_have_no_member() -> None:
     for box, piece in top.value.pieces:
         low, _ = of_polynomial(w.store, piece, box)
         assert low <= -1
+
+
+def test_a_place_in_a_row_of_symbolic_size_beside_what_has_no_end() -> None:
+    """Sizes and infinities are not added up."""
+    w, space = Workbench(), Space({"n": 5})
+    x = w.input("x", space.symbols["n"])
+    (order,) = w.b.rows("argsort", [x], 0, (False,), [(space.symbols["n"], DType.INT64)])
+    for found in (w.b.add(order, x), w.b.mul(order, x), w.b.sub(w.b.mul(x, x), order)):
+        ((box, form),) = found.value.pieces
+        assert of_polynomial(w.store, form, box)[1] == inf
+        assert decided(w.store, "less", form, box) is None

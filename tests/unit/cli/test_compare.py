@@ -169,6 +169,28 @@ def test_a_model_beside_a_file_that_cannot_be_built(files: tuple[str, str]) -> N
     assert "error[compare-recipe]" in found.output
 
 
+def test_outputs_that_one_program_lacks(files: tuple[str, str], tmp_path: Path) -> None:
+    """More of one program are named; of both they may be the same under two names, which nobody has said."""
+    given = ["--input", "x=Replicate()", "--input", 'w=rank(0, "a")', "--input", 'v=rank(0, "b")']
+    (tmp_path / "a.graph").write_text(FIRST + "output hidden = %h\n")
+    code, told = run(*files, *given)
+    assert (code, told.splitlines()[0].endswith("(1 not compared)")) == (0, True)
+    assert "1 output compared; not compared: hidden" in told
+    (tmp_path / "b.graph").write_text(SECOND.replace("%w", "%a") + "output state = %h\n")
+    code, told = run(*files, *given)
+    assert (code, "nobody accepted outputs-unpaired" in told) == (3, True)
+    assert "hidden of the first program and state of the second program" in told
+    assert run(*files, *given, "--accept", "outputs-unpaired")[0] == 0
+    named = ["--output", "y=Replicate()", "--output", 'hidden={ name = "state", placement = "Replicate()" }']
+    code, told = run(*files, *given, *named)
+    assert (code, "2 outputs, all checked" in told) == (0, True)
+    assert "error[command-line] --output" in run(*files, *given, "--output", "y={ name = }")[1]
+    code, told = run(*files, *given, *named[:2])  # somebody has chosen
+    assert (code, "not compared: hidden, state" in told) == (0, True)
+    (tmp_path / "b.graph").write_text(SECOND.replace("%b)", "%a)") + "output state = %h\n")
+    assert run(*files, *given)[0] == 1
+
+
 def test_a_sweep_names_every_combination() -> None:
     pytest.importorskip("torch", reason="recipes build PyTorch models")
     from tantamount.cli.comparing import Request, swept
@@ -178,6 +200,8 @@ def test_a_sweep_names_every_combination() -> None:
         "b.y=2, z=5": ("hf:llama,x=1,z=5", "litgpt:L,y=2,z=5"),
         "b.y=[3,4], z=5": ("hf:llama,x=1,z=5", "litgpt:L,y=[3,4],z=5"),
     }
+    found = dict(swept(Request("module:build", "hf:llama"), ["b.y=2"]))
+    assert [(one.first, one.second) for one in found.values()] == [("module:build", "hf:llama,y=2")]
 
 
 @pytest.mark.parametrize(
@@ -190,7 +214,9 @@ def test_what_is_of_sweeps_alone_or_of_no_sweep_is_said(words: list[str], files:
     assert f"error[command-line] {words[-2]}" in told
 
 
-@pytest.mark.parametrize("words", [["a.graph", "b.graph"], ["hf:llama", "hf:llama", "key"], ["hf:llama"]])
+@pytest.mark.parametrize(
+    "words", [["a.graph", "b.graph"], ["hf:llama", "hf:llama", "key"], ["hf:llama"], ["module:build", "hf:llama"]]
+)
 def test_a_sweep_is_over_models_by_name(words: list[str]) -> None:
     pytest.importorskip("torch", reason="recipes build PyTorch models")
     names, sweep = words[:2], words[2] if len(words) > 2 else "attn=eager,sdpa"

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from support.interruptions import heed_interruptions
+from tantamount.cli import code_read
 from tantamount.cli.comparing import Request
 from tantamount.cli.results import Results
 from tantamount.cli.sweep_folder import SweepFolder, opened
@@ -102,6 +103,40 @@ def test_an_interrupted_sweep_says_what_was_not_done_and_goes_on(
     assert swept(tmp_path) == 1
     assert calls(tmp_path) == 4
     assert (tmp_path / "out.json").read_text() == before
+
+
+MODEL = """
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x.NAME()
+
+def build():
+    return Model(), (torch.zeros(2),)
+"""
+
+
+def test_what_was_edited_is_compared_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name says nothing of what is in the file."""
+    pytest.importorskip("torch", reason="builds models")
+    monkeypatch.chdir(tmp_path)
+
+    def swept_again(name: str) -> tuple[int, str]:
+        (tmp_path / "swept_model.py").write_text(MODEL.replace("NAME", name))
+        written = time.time() - 60
+        os.utime(tmp_path / "swept_model.py", (written, written))
+        code_read._digest.cache_clear()
+        request = Request("swept_model:build", "swept_reference:build")
+        kept = opened(tmp_path / "out", request, {}, ())
+        done = [label for label in ("one",) if kept.read(request, label) is not None]
+        return run_sweep([("one", request)], Sweep({}, folder=kept), 1, None, Results({}, github=False)), str(done)
+
+    (tmp_path / "swept_reference.py").write_text(MODEL.replace("NAME", "sin"))
+    assert swept_again("sin") == (0, "[]")
+    assert swept_again("sin") == (0, "['one']")
+    assert swept_again("cos") == (1, "[]")
+    assert swept_again("sin") == (0, "[]")
 
 
 def test_a_folder_is_of_one_question(tmp_path: Path) -> None:

@@ -233,6 +233,8 @@ def _results(returned: Any, numbers: bool = True) -> list[tuple[str, Tensor]]:
     for path, leaf in pytree.tree_flatten_with_path(returned)[0]:
         name = path_name(path)
         leaf = leaf.item() if isinstance(leaf, np.generic) else leaf
+        if isinstance(leaf, np.ndarray) and numbers:
+            leaf = _of_array(leaf, name)
         inside, counted = _content(leaf), numbers
         if isinstance(leaf, Tensor):
             found.append((name or "output", leaf))
@@ -250,6 +252,17 @@ def _results(returned: Any, numbers: bool = True) -> list[tuple[str, Tensor]]:
         if inside is not None:
             found += [(f"{name}.{part}" if name else part, tensor) for part, tensor in _results(inside, counted)]
     return found
+
+
+def _of_array(array: np.ndarray, name: str) -> Tensor:
+    """An array of NumPy that a program returns, which it has computed from nothing that is traced."""
+    try:
+        return torch.from_numpy(np.array(array))
+    except (TypeError, ValueError) as problem:
+        raise UserError(
+            "capture", place=name or "output", found=f"an array of NumPy of type {array.dtype}",
+            needed="numbers of a type that PyTorch has", hint="return nothing of it",
+        ) from problem  # fmt: skip
 
 
 def _as_tensor(number: complex, name: str) -> Tensor:

@@ -23,10 +23,11 @@ from typing import Any
 import torch
 from torch import nn
 
+from tantamount.capture.torch.models import state_shapes
 from tantamount.capture.torch.problems import in_one_line, line_of, said
 from tantamount.errors import TantamountError, UserError
 
-__all__ = ["RECIPES", "Built", "built", "settings_of"]
+__all__ = ["RECIPES", "Built", "built", "checkpoint_of_both", "settings_of"]
 
 _LENGTH = 8  # of the example sequence
 # by recipe: the modules that are imported, and the command that installs them
@@ -49,13 +50,33 @@ _OWN = 'a function that returns (model, inputs) or (model, inputs, {"load": ...}
 class Built:
     """A model, example inputs (a tuple of arguments or a dict of keywords), and what fills it from a checkpoint;
     ``load``: ``None`` for its own state dict. ``stated`` is false where nobody said so. ``checkpoint``: shapes by
-    name, where the model's own state dict is not it."""
+    name, where the model's own state dict is not it; ``expected`` returns those of the checkpoint that ``load`` takes,
+    which are asked for where no model has a state dict that is it."""
 
     model: Any  # a module of PyTorch, or a function of JAX with its parameters
     inputs: tuple[Any, ...] | dict[str, Any]
     load: Callable[..., Any] | None = None
     stated: bool = True
     checkpoint: Mapping[str, Any] | None = None
+    expected: Callable[[], Mapping[str, Any]] | None = None
+
+
+def checkpoint_of_both(one: Built, other: Built) -> Mapping[str, Any] | None:
+    """The shapes of the tensors of the checkpoint that two models are filled from: those that one of them states, or,
+    where neither is its own state dict, those that the first expects. ``None``: those of a state dict. Raises
+    :class:`UserError` where the package that is asked does not say them."""
+    stated = one.checkpoint or other.checkpoint
+    if stated or one.load is None or other.load is None:
+        return stated
+    expected = one.expected or other.expected
+    try:
+        return None if expected is None else expected()
+    except Exception as problem:
+        raise UserError(
+            "compare-checkpoint", place="compare", found=f"two loaders, and no checkpoint: {in_one_line(problem)}",
+            needed="the names and shapes of the tensors of the checkpoint that the first model is filled from",
+            hint="a function that returns (model, inputs, {\"load\": ..., \"checkpoint\": ...}) says them",
+        ) from problem  # fmt: skip
 
 
 def built(name: str) -> Built:
@@ -172,36 +193,13 @@ def _transformers(text: str) -> Built:
 def _litgpt(text: str) -> Built:
     """``litgpt:NAME``: a model of litgpt, filled by litgpt's own conversion of a transformers checkpoint; keys are the
     configuration's."""
-    convert: Any = import_module("litgpt.scripts.convert_hf_checkpoint")
     model: Any = import_module("litgpt.model")
+    conversions: Any = import_module("tantamount.capture.torch.litgpt_models")
     what, values = _split(text)
     tokens = _tokens(values)
     config = model.Config.from_name(what, **values)
-    lower = what.lower()
-    held: dict[str, Any] = {}
-    copiers: tuple[tuple[bool, Callable[..., Any]], ...] = (
-        ("falcon" in lower, partial(convert.copy_weights_falcon, config)),
-        (lower.startswith("gemma-2"), partial(convert.copy_weights_gemma_2, held)),
-        (lower.startswith("gemma-3"), partial(convert.copy_weights_gemma_3, held, config=config)),
-        (lower.startswith("olmo-2-"), partial(convert.copy_weights_olmo2, config, held)),
-        (lower.startswith("phi"), partial(convert.copy_weights_phi, config, held)),
-        (lower.startswith(("qwen2.5", "qwq")), partial(convert.copy_weights_qwen_2_5, config, held)),
-        (lower.startswith("qwen3"), partial(convert.copy_weights_qwen_3, config, held)),
-        (
-            config.mlp_class_name in ("LLaMAMLP", "GemmaMLP", "LLaMAMoE"),
-            partial(convert.copy_weights_hf_llama, config, held),
-        ),
-        (True, partial(convert.copy_weights_gpt_neox, config)),
-    )
-    copy = next(function for chosen, function in copiers if chosen)
-
-    def load(model: nn.Module, checkpoint: dict[str, torch.Tensor]) -> None:
-        held.clear()
-        state: dict[str, torch.Tensor] = {}
-        copy(state, checkpoint)
-        model.load_state_dict(state)
-
-    return Built(model.GPT(config), (tokens,), load)
+    shapes = partial(conversions.checkpoint_of, config)
+    return Built(model.GPT(config), (tokens,), conversions.loader_of(config), expected=shapes)
 
 
 def _timm(text: str) -> Built:
@@ -241,6 +239,12 @@ def _config(what: str, values: dict[str, Any]) -> Any:
     return transformers.AutoConfig.for_model(kind, **{**read, **values})
 
 
+def _checkpoint_of(config: Any) -> dict[str, tuple[int, ...]]:
+    """The shapes of the tensors of a checkpoint, by name, of the model that transformers has of a configuration."""
+    with torch.device("meta"):
+        return state_shapes(import_module("transformers").AutoModelForCausalLM.from_config(config))
+
+
 def _known(config: Any, what: str, values: dict[str, Any]) -> None:
     """Raises :class:`UserError` for a key that nothing reads: transformers would keep it, and it would change nothing.
     A configuration has more keys than attributes: its code takes some apart (``partial_rotary_factor``), and the
@@ -268,7 +272,9 @@ def _megatron(text: str) -> Built:
     module: Any = import_module("tantamount.capture.torch.megatron.recipe")
     what, values = _split(text)
     tokens = _tokens(values)
-    return Built(module.MegatronModel(_config(what, values)), (tokens,), module.MegatronModel.load)
+    config = _config(what, values)
+    shapes = partial(_checkpoint_of, config)
+    return Built(module.MegatronModel(config), (tokens,), module.MegatronModel.load, expected=shapes)
 
 
 def _vllm(text: str) -> Built:
@@ -280,7 +286,9 @@ def _vllm(text: str) -> Built:
     what, values = _split(text)
     tokens, cache = _tokens(values), values.pop("kv_cache_dtype", "auto")
     values.pop("experts", None)
-    return Built(module.VllmModel(_config(what, values), cache), (tokens,), module.VllmModel.load)
+    config = _config(what, values)
+    shapes = partial(_checkpoint_of, config)
+    return Built(module.VllmModel(config, cache), (tokens,), module.VllmModel.load, expected=shapes)
 
 
 def _jax(text: str) -> Built:

@@ -3,6 +3,9 @@
 # pyright: basic, reportMissingImports=false
 from __future__ import annotations
 
+from collections.abc import Generator, Iterable
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -32,6 +35,29 @@ def _with_architecture(config: Any) -> Any:
     return config
 
 
+@contextmanager
+def _within_vocabulary(modules: Iterable[nn.Module]) -> Generator[None]:
+    """While this lasts, tokens are looked up among those of the vocabulary: the rows that vLLM fills a table up with
+    are no token's."""
+    layers: Any = import_module("vllm.model_executor.layers.vocab_parallel_embedding")
+    with ExitStack() as stack:
+        layer: Any
+        for layer in modules:
+            if (
+                type(layer) is layers.VocabParallelEmbedding
+                and type(layer.quant_method) is layers.UnquantizedEmbeddingMethod
+                and layer.tp_size == 1
+                and layer.num_embeddings == layer.org_vocab_size < layer.weight.shape[0]
+            ):
+                layer.forward = partial(_looked_up, layer)
+                stack.callback(delattr, layer, "forward")
+        yield
+
+
+def _looked_up(layer: Any, ids: Tensor) -> Tensor:
+    return nn.functional.embedding(ids.long(), layer.weight[: layer.org_vocab_size])
+
+
 class VllmModel(nn.Module):
     """vLLM's implementation of a model of transformers: the logits of one prompt, of shape (tokens, vocabulary).
     ``cache``: the type of keys and values in its cache."""
@@ -58,7 +84,7 @@ class VllmModel(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         """The logits, of shape (1, tokens, vocabulary)."""
         ids = tokens.reshape(-1)
-        with attending(self.modules(), self.prompts), packing(self.modules()):
+        with attending(self.modules(), self.prompts), packing(self.modules()), _within_vocabulary(self.modules()):
             found = forward_of(self.model, self.settings)(ids, torch.arange(ids.shape[0]))
         return found["logits"].unsqueeze(0)
 

@@ -249,6 +249,8 @@ def _ranks(report: Report) -> str:
 
 def _checked(report: Report) -> str:
     checked, total = len(report.outputs), report.outputs_total
+    if report.not_compared:
+        return f"{checked} output{'s' * (checked != 1)} compared, {len(report.not_compared)} not"
     return f"{checked} of {total} outputs checked" if checked < total else f"{total} output{'s' * (total != 1)}"
 
 

@@ -328,13 +328,16 @@ def test_a_tensor_in_what_does_not_show_it_is_refused(holding: Callable[[torch.T
 
 
 @pytest.mark.parametrize(
-    ("number", "other"), [(3, 4), (True, False), (1.5, 1.25), (1j, 2j), (np.float32(3), np.float32(4))]
+    ("number", "other"),
+    [(3, 4), (True, False), (1.5, 1.25), (1j, 2j), (np.float32(3), np.float32(4)), (np.arange(3), np.arange(3) * 2)],
 )
 def test_numbers_that_are_returned_are_results(number: complex, other: complex) -> None:
     first, same, differs = (tt.capture(lambda x, k=k: {"y": x, "n": k}, (X,)) for k in (number, number, other))
     assert {output.name for output in first.graph.outputs} == {"y", "n"}
     assert tt.compare(first, same, accept=["relation-guessed"]).proved
     assert tt.compare(first, differs, accept=["relation-guessed"]).verdict is tt.Verdict.REFUTED
+    with pytest.raises(UserError, match="an array of NumPy of type <U1"):
+        tt.capture(lambda x: (x, np.array(["a"])), (X,))
     with pytest.raises(UserError, match="71 bits"):
         tt.capture(lambda x: (x, 2**70), (X,))
 

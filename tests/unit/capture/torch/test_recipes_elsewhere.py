@@ -11,7 +11,7 @@ from tantamount.errors import UserError
 
 pytest.importorskip("torch", reason="models of PyTorch")
 from tantamount.capture.torch import recipes
-from tantamount.capture.torch.recipes import built
+from tantamount.capture.torch.recipes import Built, built, checkpoint_of_both
 
 PACKAGES = {
     "hf:llama": ("transformers", "transformers", "tantamount[models]"),
@@ -85,3 +85,21 @@ def test_a_function_of_jax_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for name in ("jax:two_of_jax:other", "jax:two_of_jax"):
         with pytest.raises(UserError, match="jax:MODULE:FUNCTION"):
             built(name)
+
+
+def test_a_checkpoint_of_two_loaders_is_what_the_first_expects() -> None:
+    """One that is stated comes before; with a model whose state dict it is nobody is asked."""
+
+    def asked() -> dict[str, tuple[int, ...]]:
+        raise AssertionError
+
+    load, own, other = print, {"w": (2, 3)}, {"v": (2, 3)}
+    first, second = Built(None, (), load, expected=lambda: own), Built(None, (), load, expected=lambda: other)
+    assert checkpoint_of_both(first, second) == own
+    assert checkpoint_of_both(Built(None, (), load), second) == other
+    assert checkpoint_of_both(Built(None, (), load), Built(None, (), load)) is None
+    silent = Built(None, (), load, expected=asked)
+    assert checkpoint_of_both(silent, Built(None, (), load, checkpoint=other)) == other
+    assert checkpoint_of_both(silent, Built(None, ())) is None
+    with pytest.raises(UserError, match="two loaders, and no checkpoint: AssertionError"):
+        checkpoint_of_both(silent, second)
