@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import dataclasses
 import gc
-from collections.abc import Callable, Container, Generator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Container, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import FunctionType, ModuleType, SimpleNamespace
@@ -26,6 +27,7 @@ from tantamount.capture.torch.flexible import as_defined
 from tantamount.capture.torch.generators import Draws
 from tantamount.capture.torch.hooks import Carried, carry, registered, registered_since
 from tantamount.capture.torch.placements import Layout, local_part, rewrapped
+from tantamount.capture.torch.python_state import slots_of
 from tantamount.capture.torch.sources import Annotate, module_paths
 from tantamount.capture.torch.standins import Guard, StandIns
 from tantamount.capture.torch.state import State
@@ -155,6 +157,7 @@ def runner(stage: Stage, recorded: Recorded, sizes: Sizes | None) -> Callable[..
                 marked.append((held[k], tensor, own_of_fake))
                 _exchange_marks(tensor, own_of_fake, vars(held[k]))
         own = {entry.name: tensor for entry, tensor in zip(state.entries, whole[:count], strict=True)}
+        own_modules = {id(one) for module in state.modules.values() for one in module.modules()}
         arguments = iter(zip(whole[count:total], held[count:total], strict=True))
         filled: list[Any] = []
         for leaf in program.leaves:
@@ -181,7 +184,8 @@ def runner(stage: Stage, recorded: Recorded, sizes: Sizes | None) -> Callable[..
             stack.enter_context(as_defined())
             with state.replaced(own):
                 returned = stage.stand_ins.of(program.function(*args, **kwargs))
-                results = _results(returned)
+                results = _results(returned, own_modules)
+                _check_all(returned, results)
                 gradients = _gradients(program, own, filled)
         communication.check_left([*results, *gradients, *zip(program.names, whole, strict=False)])
         stage.check_hooks()
@@ -225,43 +229,72 @@ def _check_gradients(program: Callee, whole: Sequence[Tensor], held: Sequence[Te
             )  # fmt: skip
 
 
-def _results(returned: Any, numbers: bool = True) -> list[tuple[str, Tensor]]:
+def _results(returned: Any, own: Container[int], numbers: bool = True) -> list[tuple[str, Tensor]]:
     """The tensors that a program returned, by their names in its containers, and its numbers, if they are asked for, as
-    tensors. Of other objects, such as a cache, the tensors in their attributes. Raises :class:`UserError` for tensors
-    in sets, which have no order, and in objects that do not show what they hold, such as iterators."""
+    tensors. Of other objects, such as a cache, the tensors in their attributes. ``own``: the identities of the modules
+    whose state is known. Raises :class:`UserError` for tensors in sets, which have no order, in keys, and in objects
+    that do not show what they hold, such as iterators."""
     found: list[tuple[str, Tensor]] = []
     for path, leaf in pytree.tree_flatten_with_path(returned)[0]:
         name = path_name(path)
+        if any(isinstance(getattr(key, "key", None), Tensor) for key in path):
+            raise _not_shown(name, "a tensor as a key of a table")
         leaf = leaf.item() if isinstance(leaf, np.generic) else leaf
         inside, counted = _content(leaf), numbers
         if isinstance(leaf, Tensor):
             found.append((name or "output", leaf))
-        elif isinstance(leaf, (bool, int, float, complex)):
+        elif isinstance(leaf, _NUMBERS) or (isinstance(leaf, np.ndarray) and leaf.dtype.kind in "biufc"):
             if numbers:
                 found.append((name or "output", _as_tensor(leaf, name)))
-        elif inside is None and _has_tensor(leaf):
-            inside, counted = _attributes(leaf), False  # whose numbers are its own affair
+        elif inside is None and (_hides_tensor(leaf, own) or _has_tensor(leaf)):
+            inside, counted = {} if _hides_tensor(leaf, own) else _attributes(leaf), False  # whose numbers are its own
             if not _has_tensor(inside):
-                raise UserError(
-                    "capture", place=name or "output", found=f"a tensor in a result of type {type(leaf).__name__}",
-                    needed="tensors in lists, tuples, tables or objects",
-                    hint="return the tensors themselves, or nothing of it",
-                )  # fmt: skip
-        if inside is not None:
-            found += [(f"{name}.{part}" if name else part, tensor) for part, tensor in _results(inside, counted)]
+                raise _not_shown(name, f"a tensor in a result of type {type(leaf).__name__}")
+        if inside is None:
+            continue
+        there = _results(inside, own, counted)
+        if counted is numbers and _content(leaf) is not None:  # what a container has beside its content
+            known = {id(tensor) for _, tensor in there}
+            beside = {key: value for key, value in _attributes(leaf).items() if _has_tensor(value)}
+            there += [one for one in _results(beside, own, False) if id(one[1]) not in known]
+        found += [(f"{name}.{part}" if name else part, tensor) for part, tensor in there]
     return found
 
 
-def _as_tensor(number: complex, name: str) -> Tensor:
-    """A number that a program returns: as much a result as a tensor is."""
+_NUMBERS = (bool, int, float, complex, torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
+def _not_shown(name: str, found: str) -> UserError:
+    return UserError(
+        "capture", place=name or "output", found=found, needed="tensors in lists, tuples, tables or objects",
+        hint="return the tensors themselves, or nothing of it",
+    )  # fmt: skip
+
+
+def _hides_tensor(leaf: object, own: Container[int]) -> bool:
+    """True for a module that has tensors and is none of a program's own, and for a function whose closure has some."""
+    if isinstance(leaf, nn.Module):
+        return id(leaf) not in own and _has_tensor(vars(leaf))
+    return isinstance(leaf, FunctionType) and _has_tensor([*(leaf.__closure__ or ())])
+
+
+def _as_tensor(number: Any, name: str) -> Tensor:
+    """A number that a program returns, or an array of them: as much a result as a tensor is."""
+    if isinstance(number, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        wide = {torch.SymInt: torch.int64, torch.SymFloat: torch.float64, torch.SymBool: torch.bool}[type(number)]
+        return torch.full((), number, dtype=wide)
     wide = {float: torch.float64, complex: torch.complex128}.get(type(number))
     try:
         return torch.tensor(number, dtype=wide)
-    except (RuntimeError, OverflowError, ValueError) as problem:
+    except (RuntimeError, OverflowError, ValueError, TypeError) as problem:
+        if isinstance(number, np.ndarray):
+            needed = "types that tensors have"
+            found = f"an array of {number.dtype}"
+        else:
+            found, needed = f"a whole number of {int(number.real).bit_length()} bits", "numbers of 64 bits"
         raise UserError(
-            "capture", place=name or "output", found=f"a whole number of {int(number.real).bit_length()} bits",
-            needed="numbers of 64 bits", hint="return nothing of it",
-        ) from problem  # fmt: skip
+            "capture", place=name or "output", found=found, needed=needed, hint="return nothing of it"
+        ) from problem
 
 
 def _content(leaf: object) -> Any:
@@ -274,27 +307,43 @@ def _content(leaf: object) -> Any:
         return dict(leaf)
     if isinstance(leaf, SimpleNamespace):
         return dict(vars(leaf))
-    return list(leaf) if isinstance(leaf, (list, tuple)) else None
+    if isinstance(leaf, np.ndarray):
+        return leaf.tolist() if leaf.dtype.kind == "O" else None
+    if isinstance(leaf, (set, frozenset)) and all(isinstance(item, (int, float)) for item in leaf):
+        return sorted(leaf)
+    return list(leaf) if isinstance(leaf, (list, tuple, range, deque)) else None
 
 
 def _attributes(leaf: object) -> dict[str, Any]:
     """The attributes of an object, in its table and in its slots."""
-    slots = [name for kind in type(leaf).__mro__ for name in kind.__dict__.get("__slots__", ())]
-    return {name: getattr(leaf, name) for name in slots if hasattr(leaf, name)} | dict(getattr(leaf, "__dict__", {}))
+    slots = {name: getattr(leaf, name) for name in slots_of(type(leaf)) if hasattr(leaf, name)}
+    return slots | dict(getattr(leaf, "__dict__", {}))
 
 
 def _has_tensor(leaf: object) -> bool:
     """True for a tensor, and for whatever holds one that no module or function owns."""
+    return next(_tensors(leaf), None) is not None
+
+
+def _tensors(leaf: object) -> Iterator[Tensor]:
+    """The tensors that an object is or holds, but those that a module or function owns."""
     seen: set[int] = set()
     left = [leaf]
     while left:
         one = left.pop()
         if isinstance(one, Tensor):
-            return True
-        if id(one) not in seen and not isinstance(one, (type, nn.Module, ModuleType, FunctionType)):
+            yield one
+        elif id(one) not in seen and not isinstance(one, (type, nn.Module, ModuleType, FunctionType)):
             seen.add(id(one))
             left += gc.get_referents(one)
-    return False
+
+
+def _check_all(returned: object, results: Sequence[tuple[str, Tensor]]) -> None:
+    """Raise :class:`UserError` for a tensor that a program returns in something that shows others alone, such as a
+    named tuple with attributes beside its fields."""
+    known = {id(tensor) for _, tensor in results}
+    if any(id(tensor) not in known for tensor in _tensors(returned)):
+        raise _not_shown("", f"a tensor beside what a result of type {type(returned).__name__} shows")
 
 
 def _gradients(program: Callee, own: Mapping[str, Tensor], filled: Sequence[Any]) -> list[tuple[str, Tensor]]:
