@@ -1,15 +1,21 @@
 """The folder of a sweep: what was asked (``sweep.json``), and a file for every comparison, written once it has a
 verdict. A sweep that was ended goes on there: what has a file is not compared again.
 
-A comparison is known by the full names of both models, so that a folder takes more values of a key, too.
+A comparison is known by the full names of both models, so that a folder takes more values of a key, too. Names stand
+for code as well (a function of the user's, a package that is being worked on), so the sources that a comparison has
+loaded are kept with it, but for those of Python and of installed packages, which have versions: where one is another by
+now, it is compared again.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import sys
+import sysconfig
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -70,20 +76,26 @@ class SweepFolder:
         document = {
             "format": FORMAT, "first": request.first, "second": request.second, "label": found.label,
             "exit_code": found.exit_code, "verdict": found.verdict, "text": found.text, "entry": found.entry,
+            "sources": _sources(),
         }  # fmt: skip
         write_file(self._file(request, found.label), json.dumps(document, indent=1) + "\n")
 
     def read(self, request: Request, label: str) -> Told | None:
-        """The comparison, if it has a file; none of what is no such file, which is written again."""
+        """The comparison, if it has a file and the sources are what they were; none of what is no such file, which is
+        written again."""
         file = self._file(request, label)
         document = _object(file) if file.is_file() else None
         wanted = {"format": FORMAT, "first": request.first, "second": request.second}
         if document is None or any(document.get(key) != value for key, value in wanted.items()):
             return None
-        parts = [document.get(key) for key in ("exit_code", "verdict", "text", "entry")]
-        if not all(isinstance(part, kind) for part, kind in zip(parts, (int, str, str, dict), strict=True)):
+        parts = [document.get(key) for key in ("exit_code", "verdict", "text", "entry", "sources")]
+        if not all(isinstance(part, kind) for part, kind in zip(parts, (int, str, str, dict, dict), strict=True)):
             return None
-        code, verdict, words, entry = cast("tuple[int, str, str, dict[str, Any]]", tuple(parts))
+        code, verdict, words, entry, sources = cast(
+            "tuple[int, str, str, dict[str, Any], dict[str, Any]]", tuple(parts)
+        )
+        if any(_digest(Path(name)) != digest for name, digest in sources.items()):
+            return None
         return Told(label, code, verdict, words, {**entry, "job": label})
 
     def _file(self, request: Request, label: str) -> Path:
@@ -126,8 +138,32 @@ def _asked(request: Request, options: Mapping[str, Any], operators: tuple[Path, 
         **{f"option {key}": value for key, value in options.items() if key != "rules"},
         "inputs": list(request.inputs),
         "outputs": list(request.outputs),
-        **{f"file {file}": sha256(file.read_bytes()).hexdigest() for file in files if file.is_file()},
+        **{f"file {file}": digest for file in files if (digest := _digest(file))},
     }
+
+
+def _digest(file: Path) -> str:
+    """A hash of what is in a file; empty if there is none."""
+    try:
+        seen = file.stat()
+        return _hashed(file, seen.st_mtime_ns, seen.st_size)
+    except OSError:
+        return ""
+
+
+@cache
+def _hashed(file: Path, *_: int) -> str:
+    """The hash of a file that was written at that time: all comparisons have most sources in common."""
+    return sha256(file.read_bytes()).hexdigest()
+
+
+def _sources() -> dict[str, str]:
+    """The hashes of the sources that this process has loaded, but those of Python and of installed packages."""
+    installed = [Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    names = {name for one in [*sys.modules.values()] if isinstance(name := getattr(one, "__file__", None), str)}
+    files = {Path(name).resolve() for name in names if name.endswith(".py")}
+    own = (file for file in sorted(files) if not any(file.is_relative_to(folder) for folder in installed))
+    return {str(file): digest for file in own if (digest := _digest(file))}
 
 
 def _named(name: str) -> list[Path]:

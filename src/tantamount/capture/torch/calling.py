@@ -280,9 +280,9 @@ def _hides_tensor(leaf: object, own: Container[int]) -> bool:
 
 def _as_tensor(number: Any, name: str) -> Tensor:
     """A number that a program returns, or an array of them: as much a result as a tensor is."""
-    if isinstance(number, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-        wide = {torch.SymInt: torch.int64, torch.SymFloat: torch.float64, torch.SymBool: torch.bool}[type(number)]
-        return torch.full((), number, dtype=wide)
+    symbolic = {torch.SymInt: torch.int64, torch.SymFloat: torch.float64, torch.SymBool: torch.bool}
+    if type(number) in symbolic:
+        return torch.full((), number, dtype=symbolic[type(number)])
     wide = {float: torch.float64, complex: torch.complex128}.get(type(number))
     try:
         return torch.tensor(number, dtype=wide)
