@@ -280,16 +280,19 @@ def _hides_tensor(leaf: object, own: Container[int]) -> bool:
 
 def _as_tensor(number: Any, name: str) -> Tensor:
     """A number that a program returns, or an array of them: as much a result as a tensor is."""
-    symbolic = {torch.SymInt: torch.int64, torch.SymFloat: torch.float64, torch.SymBool: torch.bool}
+    symbolic = {torch.SymInt: torch.int64, torch.SymFloat: torch.float64}
     if type(number) in symbolic:
         return torch.full((), number, dtype=symbolic[type(number)])
     wide = {float: torch.float64, complex: torch.complex128}.get(type(number))
     try:
+        if isinstance(number, torch.SymBool):
+            raise TypeError
         return torch.tensor(number, dtype=wide)
     except (RuntimeError, OverflowError, ValueError, TypeError) as problem:
-        if isinstance(number, np.ndarray):
-            needed = "types that tensors have"
-            found = f"an array of {number.dtype}"
+        if isinstance(number, torch.SymBool):
+            found, needed = "a condition on sizes that are symbols", "numbers and tensors"
+        elif isinstance(number, np.ndarray):
+            found, needed = f"an array of {number.dtype}", "types that tensors have"
         else:
             found, needed = f"a whole number of {int(number.real).bit_length()} bits", "numbers of 64 bits"
         raise UserError(
