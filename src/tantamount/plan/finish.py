@@ -37,6 +37,9 @@ class _Finish:
         self.shared: dict[str, dict[str, _Known]] = {name: {} for name in plan.tied}  # of a shared parameter
         self.taken: set[tuple[str, str]] = set()  # gradients, by part and name
         self.updated: set[tuple[str, str]] = set()
+        self.kept: dict[tuple[str, str], Held] = {}  # state, by owner and name
+        self.given: dict[tuple[str, str], Held] = {}  # what parts give to owners
+        self.read: set[tuple[str, str]] = set()
 
     def joints(self) -> Iterator[Joint]:
         for name in self.numbers:
@@ -149,6 +152,7 @@ class _Finish:
                 source = member if known is None else known.source
                 yield Joint(f"sum of {name}", source, f"{part.name}: {tensor}", str(read), 1, problem)
                 self.taken.add((member, name))
+                self.read.add((member, name))
         yield from self._for(part, self.shared[part.of], 1)
 
     def _for(self, part: Part, own: dict[str, _Known], count: int) -> Iterator[Joint]:
@@ -161,12 +165,15 @@ class _Finish:
                 yield Joint(name, of, target, "", count, f"{name} is said to be state of {of} by {target}, and is not")
             else:
                 own[name] = _Known(part.input(entry), f"{of}: {name}, as it was before")
+                self.kept[of, name] = own[name].held
         for tensor, name in part.takes.items():
+            self.read.add((of, name))
             yield self._taken(part, tensor, name, own.get(name) or self._symbol(part, tensor, name), count)
         for tensor, name in part.gives.items():
             if name in own or name in self.whole:
                 yield Joint(name, target, of, "", count, f"{target} gives {name} to pieces that have one already")
             own[name] = _Known(part.output(tensor), f"{target}: {tensor}")
+            self.given[of, name] = own[name].held
         for tensor, name in part.updates.items():
             yield from self._update(part, tensor, name, own, count)
 
@@ -200,6 +207,7 @@ class _Finish:
                 )
                 yield Joint(f"sum of {name}", "all pieces", f"{part.name}: {tensor}", str(read), 1, problem)
             read = read.without(across)
+            self.read |= {(of, name) for of in (*self.own, *self.shared)}
             for of, own in self.own.items():
                 known = own.get(name)
                 trained = set(self.plan.parts[of].parameters) - {m.get(of, "") for m in self.plan.tied.values()}
@@ -287,7 +295,8 @@ class _Finish:
         return Joint(name, known.source, target, str(made), count, differ(made, read))
 
     def _left(self) -> Iterator[Joint]:
-        """Gradients that nobody takes, parameters that nobody updates, and state that is left behind."""
+        """Gradients that nobody takes, parameters that nobody updates, and state that is left behind: that nobody
+        updates, where something of its shape and placements is made that nobody takes. (Other state is a constant.)"""
         if not self.plan.reduce and not self.plan.update:
             return
         for of in self.numbers:
@@ -299,3 +308,11 @@ class _Finish:
                 if (of, parameter) not in self.updated:
                     problem = f"nothing updates {parameter} of {of}, which has a gradient"
                     yield Joint(parameter, of, "", "", self.numbers[of], problem)
+        for (of, name), held in self.kept.items():
+            lost = [
+                other for (owner, other), made in self.given.items()
+                if owner == of and (of, other) not in self.read and not differ(made, held)
+            ]  # fmt: skip
+            if lost and (of, name) not in self.updated:
+                problem = f"nothing updates {name} of {of}, which is state, and nothing takes {lost[0]}"
+                yield Joint(name, of, "", "", self.numbers.get(of, 1), problem, wrong=False)
