@@ -33,7 +33,21 @@ from tantamount.capture.torch.standins import Guard, StandIns
 from tantamount.capture.torch.state import State
 from tantamount.errors import UserError
 
-__all__ = ["Callee", "Number", "Recorded", "Stage", "path_name", "runner", "without_history"]
+__all__ = [
+    "Callee",
+    "Number",
+    "Recorded",
+    "Stage",
+    "check_arguments",
+    "path_name",
+    "runner",
+    "tensors_of_argument",
+    "without_history",
+]
+
+
+_RESULT, _ARGUMENT = "a result", "an argument"
+_OWNERS = (type, nn.Module, ModuleType, FunctionType)  # whose tensors are known by names of their own, or are constants
 
 
 @dataclass(frozen=True)
@@ -51,7 +65,7 @@ class Callee:
     state: State
     structure: pytree.TreeSpec
     leaves: tuple[Any, ...]  # of args and kwargs; tensors are replaced
-    names: tuple[str, ...]  # of all tensors
+    names: tuple[str, ...]  # of all tensors: of the state, of arguments, and of what is inside of other arguments
     tensors: tuple[Tensor, ...]
     gradients: tuple[tuple[str, Tensor], ...]  # that tensors have from before the call, by the names of the tensors
 
@@ -168,6 +182,7 @@ def runner(stage: Stage, recorded: Recorded, sizes: Sizes | None) -> Callable[..
                 filled.append(sizes.number(leaf.name, carriers))
             else:
                 filled.append(leaf)
+        inside = [tensor.requires_grad_() if original.requires_grad else tensor for tensor, original in arguments]
         args, kwargs = pytree.tree_unflatten(filled, program.structure)
         by_name = dict(zip(program.names, whole, strict=False))
         for (name, _), gradient in zip(program.gradients, whole[total:], strict=True):
@@ -186,7 +201,7 @@ def runner(stage: Stage, recorded: Recorded, sizes: Sizes | None) -> Callable[..
                 returned = stage.stand_ins.of(program.function(*args, **kwargs))
                 results = _results(returned, own_modules)
                 _check_all(returned, results)
-                gradients = _gradients(program, own, filled)
+                gradients = _gradients(program, own, [*filled, *inside])
         communication.check_left([*results, *gradients, *zip(program.names, whole, strict=False)])
         stage.check_hooks()
         _check_gradients(program, whole, held)
@@ -229,16 +244,27 @@ def _check_gradients(program: Callee, whole: Sequence[Tensor], held: Sequence[Te
             )  # fmt: skip
 
 
-def _results(returned: Any, own: Container[int], numbers: bool = True) -> list[tuple[str, Tensor]]:
+def tensors_of_argument(argument: Any) -> list[tuple[str, Tensor]]:
+    """The tensors in an argument that is none and no container of PyTorch's, by their names in it; without those of
+    modules and optimizers, whose state has names of its own, and of functions. Raises :class:`UserError` as results
+    do."""
+    if isinstance(argument, torch.optim.Optimizer) or not _has_tensor(argument):
+        return []
+    return _results(argument, None, False, _ARGUMENT)
+
+
+def _results(
+    returned: Any, own: Container[int] | None, numbers: bool = True, what: str = _RESULT
+) -> list[tuple[str, Tensor]]:
     """The tensors that a program returned, by their names in its containers, and its numbers, if they are asked for, as
     tensors. Of other objects, such as a cache, the tensors in their attributes. ``own``: the identities of the modules
-    whose state is known. Raises :class:`UserError` for tensors in sets, which have no order, in keys, and in objects
-    that do not show what they hold, such as iterators."""
+    whose state is known (``None``: all that modules and functions have is). Raises :class:`UserError` for tensors in
+    sets, which have no order, in keys, and in objects that do not show what they hold, such as iterators."""
     found: list[tuple[str, Tensor]] = []
     for path, leaf in pytree.tree_flatten_with_path(returned)[0]:
         name = path_name(path)
         if any(isinstance(getattr(key, "key", None), Tensor) for key in path):
-            raise _not_shown(name, "a tensor as a key of a table")
+            raise _not_shown(name, "a tensor as a key of a table", what)
         leaf = leaf.item() if isinstance(leaf, np.generic) else leaf
         inside, counted = _content(leaf), numbers
         if isinstance(leaf, Tensor):
@@ -249,14 +275,14 @@ def _results(returned: Any, own: Container[int], numbers: bool = True) -> list[t
         elif inside is None and (_hides_tensor(leaf, own) or _has_tensor(leaf)):
             inside, counted = {} if _hides_tensor(leaf, own) else _attributes(leaf), False  # whose numbers are its own
             if not _has_tensor(inside):
-                raise _not_shown(name, f"a tensor in a result of type {type(leaf).__name__}")
+                raise _not_shown(name, f"a tensor in {what} of type {type(leaf).__name__}", what)
         if inside is None:
             continue
-        there = _results(inside, own, counted)
+        there = _results(inside, own, counted, what)
         if counted is numbers and _content(leaf) is not None:  # what a container has beside its content
             known = {id(tensor) for _, tensor in there}
             beside = {key: value for key, value in _attributes(leaf).items() if _has_tensor(value)}
-            there += [one for one in _results(beside, own, False) if id(one[1]) not in known]
+            there += [one for one in _results(beside, own, False, what) if id(one[1]) not in known]
         found += [(f"{name}.{part}" if name else part, tensor) for part, tensor in there]
     return found
 
@@ -264,15 +290,18 @@ def _results(returned: Any, own: Container[int], numbers: bool = True) -> list[t
 _NUMBERS = (bool, int, float, complex, torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
-def _not_shown(name: str, found: str) -> UserError:
+def _not_shown(name: str, found: str, what: str) -> UserError:
+    place, do = ("output", "return the tensors themselves, or nothing of it") if what == _RESULT else (
+        "args", "pass the tensors themselves")  # fmt: skip
     return UserError(
-        "capture", place=name or "output", found=found, needed="tensors in lists, tuples, tables or objects",
-        hint="return the tensors themselves, or nothing of it",
-    )  # fmt: skip
+        "capture", place=name or place, found=found, needed="tensors in lists, tuples, tables or objects", hint=do
+    )
 
 
-def _hides_tensor(leaf: object, own: Container[int]) -> bool:
+def _hides_tensor(leaf: object, own: Container[int] | None) -> bool:
     """True for a module that has tensors and is none of a program's own, and for a function whose closure has some."""
+    if own is None:
+        return False
     if isinstance(leaf, nn.Module):
         return id(leaf) not in own and _has_tensor(vars(leaf))
     return isinstance(leaf, FunctionType) and _has_tensor([*(leaf.__closure__ or ())])
@@ -328,7 +357,7 @@ def _has_tensor(leaf: object) -> bool:
     return next(_tensors(leaf), None) is not None
 
 
-def _tensors(leaf: object) -> Iterator[Tensor]:
+def _tensors(leaf: object, owners: tuple[type, ...] = _OWNERS) -> Iterator[Tensor]:
     """The tensors that an object is or holds, but those that a module or function owns."""
     seen: set[int] = set()
     left = [leaf]
@@ -336,9 +365,14 @@ def _tensors(leaf: object) -> Iterator[Tensor]:
         one = left.pop()
         if isinstance(one, Tensor):
             yield one
-        elif id(one) not in seen and not isinstance(one, (type, nn.Module, ModuleType, FunctionType)):
+        elif id(one) not in seen and not isinstance(one, owners) and not _of_groups(one):
             seen.add(id(one))
             left += gc.get_referents(one)
+
+
+def _of_groups(one: object) -> bool:
+    """True for process groups, device meshes and the like."""
+    return type(one).__module__.startswith("torch.distributed.") or type(one).__module__ == "torch._C._distributed_c10d"
 
 
 def _check_all(returned: object, results: Sequence[tuple[str, Tensor]]) -> None:
@@ -346,7 +380,13 @@ def _check_all(returned: object, results: Sequence[tuple[str, Tensor]]) -> None:
     named tuple with attributes beside its fields."""
     known = {id(tensor) for _, tensor in results}
     if any(id(tensor) not in known for tensor in _tensors(returned)):
-        raise _not_shown("", f"a tensor beside what a result of type {type(returned).__name__} shows")
+        raise _not_shown("", f"a tensor beside what a result of type {type(returned).__name__} shows", _RESULT)
+
+
+def check_arguments(args: object, known: Container[int]) -> None:
+    """Raise :class:`UserError` for a tensor in the arguments that is none of those ``known``, by their identity."""
+    if any(id(tensor) not in known for tensor in _tensors(args, (*_OWNERS, torch.optim.Optimizer))):
+        raise _not_shown("", "a tensor beside what an argument shows", _ARGUMENT)
 
 
 def _gradients(program: Callee, own: Mapping[str, Tensor], filled: Sequence[Any]) -> list[tuple[str, Tensor]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import typing
+from collections import UserDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -438,3 +439,26 @@ def test_results_that_would_be_left_out_are_refused(holding: Any, found: str) ->
     with pytest.raises(UserError) as error:
         tt.capture(holding, (torch.zeros(2),))
     assert error.value.found == found
+
+
+@pytest.mark.parametrize(
+    ("given", "read", "name"),
+    [
+        (Holder(X), lambda h: h.kept[0], "h.kept.0"),
+        (Private(X), lambda h: h._Private__kept, "h._Private__kept"),
+        (UserDict(ids=X), lambda h: h["ids"], "h.ids"),
+        (beside(X, X.clone(), Listed), lambda h: h.extra, "h.extra"),
+    ],
+)
+def test_tensors_inside_arguments_are_inputs(given: Any, read: Any, name: str) -> None:
+    """They were numbers on record: what is true of ones alone, that they are their squares, was PROVED."""
+    first, other = tt.capture(read, (given,)), tt.capture(lambda h: read(h) * read(h), (given,))
+    assert name in [node.name for node in first.graph.inputs]
+    assert tt.refine(first, other).verdict is tt.Verdict.REFUTED
+
+
+@pytest.mark.parametrize("given", [{X}, {X: 1}, iter([X]), beside(X, X.clone(), Named)])
+def test_tensors_that_arguments_do_not_show_are_refused(given: Any) -> None:
+    with pytest.raises(UserError) as error:
+        tt.capture(lambda h: X.clone(), (given,))
+    assert error.value.hint == "pass the tensors themselves"
