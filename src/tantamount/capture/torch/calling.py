@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.nn.attention.flex_attention import BlockMask
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -47,7 +48,12 @@ __all__ = [
 
 
 _RESULT, _ARGUMENT = "a result", "an argument"
-_OWNERS = (type, nn.Module, ModuleType, FunctionType)  # whose tensors are known by names of their own, or are constants
+_MODULES = (type, nn.Module, ModuleType, FunctionType)
+# what is not looked into: tensors there have names of their own, or are constants (blocks, of a mask's function)
+_CLOSED: Mapping[str, tuple[type, ...]] = {
+    _RESULT: _MODULES,
+    _ARGUMENT: (*_MODULES, torch.optim.Optimizer, BlockMask),
+}
 
 
 @dataclass(frozen=True)
@@ -248,8 +254,6 @@ def tensors_of_argument(argument: Any) -> list[tuple[str, Tensor]]:
     """The tensors in an argument that is none and no container of PyTorch's, by their names in it; without those of
     modules and optimizers, whose state has names of its own, and of functions. Raises :class:`UserError` as results
     do."""
-    if isinstance(argument, torch.optim.Optimizer) or not _has_tensor(argument):
-        return []
     return _results(argument, None, False, _ARGUMENT)
 
 
@@ -272,16 +276,16 @@ def _results(
         elif isinstance(leaf, _NUMBERS) or (isinstance(leaf, np.ndarray) and leaf.dtype.kind in "biufc"):
             if numbers:
                 found.append((name or "output", _as_tensor(leaf, name)))
-        elif inside is None and (_hides_tensor(leaf, own) or _has_tensor(leaf)):
+        elif inside is None and (_hides_tensor(leaf, own) or _has_tensor(leaf, what)):
             inside, counted = {} if _hides_tensor(leaf, own) else _attributes(leaf), False  # whose numbers are its own
-            if not _has_tensor(inside):
+            if not _has_tensor(inside, what):
                 raise _not_shown(name, f"a tensor in {what} of type {type(leaf).__name__}", what)
         if inside is None:
             continue
         there = _results(inside, own, counted, what)
         if counted is numbers and _content(leaf) is not None:  # what a container has beside its content
             known = {id(tensor) for _, tensor in there}
-            beside = {key: value for key, value in _attributes(leaf).items() if _has_tensor(value)}
+            beside = {key: value for key, value in _attributes(leaf).items() if _has_tensor(value, what)}
             there += [one for one in _results(beside, own, False, what) if id(one[1]) not in known]
         found += [(f"{name}.{part}" if name else part, tensor) for part, tensor in there]
     return found
@@ -352,12 +356,12 @@ def _attributes(leaf: object) -> dict[str, Any]:
     return slots | dict(getattr(leaf, "__dict__", {}))
 
 
-def _has_tensor(leaf: object) -> bool:
+def _has_tensor(leaf: object, what: str = _RESULT) -> bool:
     """True for a tensor, and for whatever holds one that no module or function owns."""
-    return next(_tensors(leaf), None) is not None
+    return next(_tensors(leaf, what), None) is not None
 
 
-def _tensors(leaf: object, owners: tuple[type, ...] = _OWNERS) -> Iterator[Tensor]:
+def _tensors(leaf: object, what: str = _RESULT) -> Iterator[Tensor]:
     """The tensors that an object is or holds, but those that a module or function owns."""
     seen: set[int] = set()
     left = [leaf]
@@ -365,7 +369,7 @@ def _tensors(leaf: object, owners: tuple[type, ...] = _OWNERS) -> Iterator[Tenso
         one = left.pop()
         if isinstance(one, Tensor):
             yield one
-        elif id(one) not in seen and not isinstance(one, owners) and not _of_groups(one):
+        elif id(one) not in seen and not isinstance(one, _CLOSED[what]) and not _of_groups(one):
             seen.add(id(one))
             left += gc.get_referents(one)
 
@@ -385,7 +389,7 @@ def _check_all(returned: object, results: Sequence[tuple[str, Tensor]]) -> None:
 
 def check_arguments(args: object, known: Container[int]) -> None:
     """Raise :class:`UserError` for a tensor in the arguments that is none of those ``known``, by their identity."""
-    if any(id(tensor) not in known for tensor in _tensors(args, (*_OWNERS, torch.optim.Optimizer))):
+    if any(id(tensor) not in known for tensor in _tensors(args, _ARGUMENT)):
         raise _not_shown("", "a tensor beside what an argument shows", _ARGUMENT)
 
 
