@@ -115,11 +115,14 @@ def _told(
 
 
 def _rewritten(job: Job) -> tuple[Job, tuple[Assumption, ...]]:
-    """The job with what its literals stand for, and the assumptions that they do."""
+    """The job with what its literals stand for, and the assumptions that they do; without what would call a node as
+    another one is called."""
     assumed: list[Assumption] = []
     for rewrite in _REWRITES:
-        job, more = rewrite(job)
-        assumed += more
+        changed, more = rewrite(job)
+        if all(len(graph.by_name) == len(graph.nodes) for graph in (changed.specification, *changed.programs)):
+            job = changed
+            assumed += more
     return job, tuple(assumed)
 
 

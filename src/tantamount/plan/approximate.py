@@ -20,9 +20,8 @@ from dataclasses import replace
 
 from tantamount.ir.graph import Graph, Node, Ref
 from tantamount.ir.job import Job
-from tantamount.ir.mesh import Mesh
 from tantamount.plan.contributions import KINDS as GRADIENTS
-from tantamount.plan.contributions import NotThat
+from tantamount.plan.contributions import NotThat, check_names, group_along
 
 __all__ = ["GRADIENTS", "KINDS", "NotThat", "strict_job"]
 
@@ -35,8 +34,7 @@ _AS_IT_IS = ("aten._to_copy.default", "prims.convert_element_type.default", "ate
 def strict_job(job: Job, kind: str, nodes: Sequence[str], over: Sequence[str]) -> Job:
     """The job with the strict form in the place of an approximation, in the programs of all ranks. Raises
     :class:`NotThat`."""
-    group = "+".join(("strict", *over))
-    mesh = Mesh(job.mesh.axes, {**job.mesh.groups, group: tuple(over)}) if kind == "local-statistic" else job.mesh
+    group, mesh = group_along(job.mesh, over) if kind == "local-statistic" else ("", job.mesh)
     changed = {id(graph): _strict(graph, kind, nodes, group) for graph in job.implementation}
     return replace(job, mesh=mesh, implementation=tuple(changed[id(graph)] for graph in job.implementation))
 
@@ -48,8 +46,9 @@ def _strict(graph: Graph, kind: str, names: Sequence[str], group: str) -> Graph:
         if node is None or node.op != "call":
             raise NotThat(f"{name}, which no operator of {graph.path} gives")
         replaced[name] = _summed(node, group) if kind == "local-statistic" else (_all_ones(graph, node),)
-    nodes = tuple(new for node in graph.nodes for new in replaced.get(node.name, (node,)))
-    return replace(graph, nodes=nodes)
+    changed = replace(graph, nodes=tuple(new for node in graph.nodes for new in replaced.get(node.name, (node,))))
+    check_names(changed)
+    return changed
 
 
 def _summed(node: Node, group: str) -> tuple[Node, ...]:

@@ -31,7 +31,7 @@ from tantamount.plan.late import group_axes, late, reached
 from tantamount.plan.vanishing import vanishing
 from tantamount.proof.nodes import differs
 
-__all__ = ["KINDS", "NotThat", "earlier_job", "whole_job"]
+__all__ = ["KINDS", "NotThat", "check_names", "earlier_job", "group_along", "whole_job"]
 
 KINDS = ("truncated-gradient", "stale-gradient")
 _ALIKE = ("_c10d_functional.all_reduce.default", "_c10d_functional.all_gather_into_tensor.default")
@@ -55,7 +55,7 @@ def whole_job(job: Job, nodes: Sequence[str], axis: str, gradients: Collection[s
     """The job with the sum over the ranks along ``axis`` in the place of a rank's own part. ``gradients`` are the
     inputs, of the specification, that come back. Raises :class:`NotThat`."""
     owned = _checked(job, nodes, axis, gradients, nodes)
-    group, mesh = _group(job.mesh, axis)
+    group, mesh = group_along(job.mesh, (axis,))
 
     def strict(graph: Graph) -> Graph:
         changed: dict[str, tuple[Node, ...]] = {}
@@ -96,7 +96,7 @@ def earlier_job(
         for kept, left in state.items():
             if graph.by_name[graph.output_nodes[left]].type != graph.by_name[kept].type:
                 raise NotThat(f"{left} of {graph.path}, which is not of the type of {kept}")
-    group, mesh = _group(job.mesh, axis)
+    group, mesh = group_along(job.mesh, (axis,))
     names = {kept: f"{kept}.others" for kept in state}
     strict, claims = dict[int, Graph](), dict[int, Graph]()
     for graph in graphs:
@@ -270,13 +270,27 @@ def _way(graph: Graph, name: str, changed: Collection[str], alike: Callable[[Nod
 
 
 # ---------------------------------------------------------------------------------------------- what stands there
-def _group(mesh: Mesh, axis: str) -> tuple[str, Mesh]:
-    """A name for the group along an axis, and the mesh that knows it."""
-    name = f"strict+{axis}"
-    return name, Mesh(mesh.axes, {**mesh.groups, name: (axis,)})
+def group_along(mesh: Mesh, axes: Sequence[str]) -> tuple[str, Mesh]:
+    """A name for the group along some axes, which no other has, and the mesh that knows it."""
+    name = "+".join(("strict", *axes))
+    while name in mesh.groups:
+        name += "'"
+    return name, Mesh(mesh.axes, {**mesh.groups, name: tuple(axes)})
+
+
+def check_names(graph: Graph) -> None:
+    """Raise :class:`NotThat` if a node that stands in the place of another one is called as a third one is: what reads
+    that would read it instead."""
+    seen = set[str]()
+    for node in graph.nodes:
+        if node.name in seen:
+            raise NotThat(f"{node.name} of {graph.path}, a name that is needed for what stands in the place of a node")
+        seen.add(node.name)
 
 
 def _with(job: Job, mesh: Mesh, graphs: Mapping[int, Graph]) -> Job:
+    for graph in graphs.values():
+        check_names(graph)
     return replace(job, mesh=mesh, implementation=tuple(graphs[id(graph)] for graph in job.implementation))
 
 

@@ -44,6 +44,9 @@ class _Finish:
         self.shared: dict[str, dict[str, _Known]] = {name: {} for name in plan.tied}  # of a shared parameter
         self.taken: set[tuple[Owner, str]] = set()  # gradients, by owner and name
         self.updated: set[tuple[Owner, str]] = set()
+        self.kept: dict[tuple[Owner, str], Held] = {}  # state, by owner and name
+        self.given: dict[tuple[Owner, str], Held] = {}  # what parts give to owners
+        self.read: set[tuple[Owner, str]] = set()
 
     def joints(self) -> Iterator[Joint]:
         for way, parts in enumerate(self.plan.ways):
@@ -199,6 +202,7 @@ class _Finish:
                 source = member if known is None else known.source
                 yield Joint(f"sum of {name}", source, f"{part.name}: {tensor}", str(read), 1, problem)
                 self.taken.add(((member, 0), name))
+                self.read.add(((member, 0), name))
         yield from self._for(part, self.shared[part.of], 1, (part.of, 0))
 
     def _for(
@@ -213,12 +217,15 @@ class _Finish:
                 yield Joint(name, of, target, "", count, f"{name} is said to be state of {of} by {target}, and is not")
             else:
                 own[name] = _Known(part.input(entry), f"{of}: {name}, as it was before")
+                self.kept[owner, name] = own[name].held
         for tensor, name in part.takes.items():
+            self.read.add((owner, name))
             yield self._taken(part, tensor, name, own.get(name) or self._symbol(part, tensor, name), count, owner)
         for tensor, name in part.gives.items():
             if name in own or name in self.whole:
                 yield Joint(name, target, of, "", count, f"{target} gives {name} to pieces that have one already")
             own[name] = _Known(part.output(tensor), f"{target}: {tensor}", summands)
+            self.given[owner, name] = own[name].held
         for tensor, name in part.updates.items():
             yield from self._update(part, tensor, name, own, count, owner)
 
@@ -259,6 +266,7 @@ class _Finish:
                 )
                 yield Joint(f"sum of {name}", "all pieces", f"{part.name}: {tensor}", str(read), 1, problem)
             read = read.without(across)
+            self.read |= {(owner, name) for owner in (*self.own, *((of, 0) for of in self.shared))}
             for of in self.numbers:
                 trained = set(self.plan.parts[of].parameters) - {m.get(of, "") for m in self.plan.tied.values()}
                 found = [self.own[of, way][name] for way in range(len(self.plan.ways)) if name in self.own[of, way]]
@@ -357,7 +365,8 @@ class _Finish:
         return Joint(name, known.source, target, str(made), count, differ(made, read))
 
     def _left(self) -> Iterator[Joint]:
-        """Gradients that nobody takes, parameters that nobody updates, and state that is left behind."""
+        """Gradients that nobody takes, parameters that nobody updates, and state that is left behind: that nobody
+        updates, where something of its shape and placements is made that nobody takes. (Other state is a constant.)"""
         if not self.plan.reduce and not self.plan.update:
             return
         for owner in self.own:
@@ -370,3 +379,12 @@ class _Finish:
                 if (owner, parameter) not in self.updated:
                     problem = f"nothing updates {parameter} of {where}, which has a gradient"
                     yield Joint(parameter, of, "", "", self.numbers[of], problem)
+        for (owner, name), held in self.kept.items():
+            of = owner[0]
+            lost = [
+                other for (one, other), made in self.given.items()
+                if one == owner and (owner, other) not in self.read and not differ(made, held)
+            ]  # fmt: skip
+            if lost and (owner, name) not in self.updated:
+                problem = f"nothing updates {name} of {of}, which is state, and nothing takes {lost[0]}"
+                yield Joint(name, of, "", "", self.numbers.get(of, 1), problem, wrong=False)

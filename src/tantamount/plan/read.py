@@ -430,7 +430,11 @@ class _Reader:
         found: dict[str, Order] = {}
         for tensor, value in outer.table(fields.values.get(key, {})).items():
             place = outer.at(tensor)
-            order = read_order(cast("dict[str, object]", value), sizes, place) if isinstance(value, dict) else None
+            table = cast("dict[str, object]", value) if isinstance(value, dict) else dict[str, object]()
+            if virtual in mesh.axes and plain(table.get(virtual)) != table.get(virtual):
+                needed = "an order of blocks along axes of ranks: rows are in theirs"
+                raise place.at(virtual).wrong(shown(table[virtual]), needed, code="relation")
+            order = read_order(table, sizes, place)
             if order is not None and tensor == "default":
                 raise place.wrong(str(order), "an order of blocks for a tensor that is named")
             if order is not None:

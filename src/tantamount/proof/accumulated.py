@@ -230,6 +230,8 @@ class _Accumulated:
                     )
             elif node.name in rest:
                 nodes.append(node)
+        if len({node.name for node in nodes}) < len(nodes):
+            raise NotAlike  # a node is called as one that is made here
         computed = graph.computed.union(totals)
         return replace(graph, nodes=tuple(nodes), outputs=_outputs(graph, nodes), computed=computed)
 

@@ -123,6 +123,8 @@ class Folding:
                 nodes.append(reading(node, instead))
             for name in after.get(node.name, ()):
                 nodes += self._reduction(graph.by_name[name])
+        if len({node.name for node in nodes}) < len(nodes):
+            raise NotAlike  # a node is called as one that is made here
         outputs = tuple(
             Output(o.name, o.node) for o in graph.outputs if o.node in kept and self.copies.label[o.node] < 0
         )

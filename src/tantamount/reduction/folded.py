@@ -31,6 +31,8 @@ def _folded(graph: Graph, least: int) -> Graph:
     if not found:
         return graph
     nodes = [new for node in graph.nodes for new in found.get(node.name, (node,))]
+    if len({node.name for node in nodes}) < len(nodes):
+        return graph  # a node is called as one that is made here
     kept = {output.node for output in graph.outputs}
     used: set[str] = set()
     left: list[Node] = []
@@ -50,8 +52,10 @@ def _seen_otherwise(graph: Graph, node: Node, least: int) -> tuple[Node, ...]:
     if not isinstance(pieces, tuple) or len(pieces) <= least:
         return ()
     taken = [graph.by_name[piece.name] for piece in pieces if isinstance(piece, Ref)]
-    sources = {one.args[0] for one in taken if one.target == "getitem"}
-    if len(taken) < len(pieces) or len(sources) != 1 or [one.args[1:] for one in taken] != [
+    if len(taken) < len(pieces) or any(one.target != "getitem" for one in taken):
+        return ()
+    sources = {one.args[0] for one in taken}
+    if len(sources) != 1 or [one.args[1:] for one in taken] != [
         (k,) for k in range(len(pieces))
     ]:  # fmt: skip
         return ()

@@ -152,10 +152,12 @@ def _sound(graph: Graph, types: Mapping[str, Result], found: Sequence[_Found], e
     made: dict[str, str] = {}
     for k, one in enumerate(found):
         if one.rule.holds is not None:
-            conditions[one.at.root] = _append(_at(one.rule.holds, one.at), one.at, f"rule.{k}.", nodes, constants)
+            conditions[one.at.root] = _append(
+                _at(one.rule.holds, one.at), one.at, _free(graph, f"rule.{k}."), nodes, constants
+            )
         if one.evidence.standing is Standing.PROVED:
             side = _at(one.rule.sides.implementation[0], one.at)
-            made[one.at.root] = _append(side, one.at, f"rule.{k}.right.", nodes, constants)
+            made[one.at.root] = _append(side, one.at, _free(graph, f"right of rule.{k}."), nodes, constants)
     names = [*needed, *given, *conditions.values(), *made.values()]
     outputs = tuple(Output(name, name) for name in dict.fromkeys(names))
     operators = dict(part.operators)
@@ -221,6 +223,14 @@ def _at(graph: Graph, at: Occurrence) -> Graph:
     return retyped(graph.at(at.sizes) if graph.sizes.symbols else graph, at.dtype)
 
 
+def _free(graph: Graph, prefix: str) -> str:
+    """The prefix, or one with more in front: no node of the program begins with it, so that none is called as another
+    one."""
+    while any(name.startswith(prefix) for name in (*graph.by_name, *graph.constants)):
+        prefix = f"rule.{prefix}"
+    return prefix
+
+
 def _append(
     side: Graph, at: Occurrence, prefix: str, nodes: list[Node], constants: dict[str, Constant], last: str = ""
 ) -> str:
@@ -259,7 +269,7 @@ def _replaced(graph: Graph, found: Mapping[str, _Found]) -> Graph:
             continue
         side = _at(one.rule.sides.implementation[0], one.at)
         before = len(nodes)
-        _append(side, one.at, f"rule.{node.name}.", nodes, constants, node.name)
+        _append(side, one.at, _free(graph, f"rule.{node.name}."), nodes, constants, node.name)
         nodes[before:] = [replace(new, source=node.source) for new in nodes[before:]]
         operators.update(side.operators)
     needed = {output.node for output in graph.outputs}

@@ -338,7 +338,9 @@ class Reference(ArrayLayout):
         else:
             target[flat] = written
             lost = np.zeros(target.shape, dtype=np.bool_)  # where another value than the one that stays was written
-            np.logical_or.at(lost, flat, target[flat] != written)
+            stays = target[flat]
+            same = (stays == written) | ((stays != stays) & (written != written))  # two NaN are one value
+            np.logical_or.at(lost, flat, ~same)
             self._flag("double-write", np.count_nonzero(lost))
             if target.dtype.kind in "fc":
                 target[lost] = np.nan

@@ -167,3 +167,17 @@ def test_a_folder_is_of_one_question(tmp_path: Path) -> None:
     (folder.path / "sweep.json").write_text("[]")
     with pytest.raises(UserError, match="another document"):
         opened(tmp_path / "out", request, {"effort": "normal"}, ())
+
+
+def test_verdicts_are_of_the_code_that_names_stood_for(tmp_path: Path) -> None:
+    """A name may be a function of the user's (and a file of operators imports others): once what was loaded is another
+    one, the comparison is another, too."""
+    source, operators = tmp_path / "read_by_operators.py", tmp_path / "operators.py"
+    source.write_text("")
+    operators.write_text(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\nimport read_by_operators\n")
+    ((label, request), *_) = requests(tmp_path)
+    kept = opened(tmp_path / "out", request, {}, (operators,))
+    sweep = Sweep({}, (operators,), folder=kept)
+    assert run_sweep([(label, request)], sweep, 1, None, Results({}, github=False)) == 0
+    source.write_text("changed = True")
+    assert kept.read(request, label) is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from support.jobs import typed_graph
 from tantamount.answers import compare
 from tantamount.comparison.rounded_constants import with_closed_forms
 from tantamount.comparison.rounding import bounded_constants
+from tantamount.ir.graph import reading
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import Expectation, InputRelation
@@ -281,3 +284,30 @@ def test_a_program_that_writes_both_literals_tells_them_apart() -> None:
     program = "x: float32[6]\na = mul(x, NUMBER)\nb = mul(x, 0.3333333333333333)\nc = sub(a, b)\ny = mul(c, 1e8)\n-> y"
     pair = (program.replace("NUMBER", n) for n in ("0.3333333", "0.3333333333333333"))
     assert compare(job_of(*pair)).verdict is Verdict.REFUTED
+
+
+def test_a_node_that_is_called_as_one_that_is_made_stays_itself() -> None:
+    """What reads it read the number that stands for the constant, once that was computed under its name."""
+    program = """
+        x: float32[6, 4]
+        z = mul(x, 2.0)
+        c = constant float32[] [1.7320507764816284]
+        w = mul(x, c)
+        y = add(w, z)
+        -> y
+    """
+    one = """
+        x: float32[6, 4]
+        n = aten.full.default([], 3.0)
+        r = aten.pow.Tensor_Scalar(n, 0.5)
+        w = mul(x, r)
+        y = add(w, n)
+        -> y
+    """
+    job = job_of(one, program)
+    rank = job.implementation[0]
+    (constant,) = (node.name for node in rank.nodes if node.op == "constant")
+    names = {"z": f"{constant} base"}
+    nodes = tuple(replace(reading(node, names), name=names.get(node.name, node.name)) for node in rank.nodes)
+    wrong = replace(job, implementation=(replace(rank, nodes=nodes),))
+    assert not compare(wrong).proved  # 3 is not 2 x

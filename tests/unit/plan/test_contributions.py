@@ -3,6 +3,7 @@ ones are proved up to that, and whatever else is wrong is refused or refuted."""
 
 from __future__ import annotations
 
+import gzip
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,9 @@ from support.plans import verified
 from tantamount.capture.graph_document import graph_document
 from tantamount.capture.programs import write_document
 from tantamount.errors import UserError
+from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import Expectation, Partial, Replicate
-from tantamount.plan.contributions import NotThat, whole_job
+from tantamount.plan.contributions import NotThat, group_along, whole_job
 from tantamount.plan.read import read_plan
 from tantamount.plan.result import PlanReport
 from tantamount.verdict import Verdict
@@ -281,3 +283,19 @@ def test_what_is_left_has_the_type_of_what_is_given(tmp_path: Path) -> None:
     rest = f"{STALE}\n    other = aten._to_copy.default(new, dtype=bfloat16)"
     with pytest.raises(UserError, match="not of the type of late"):
         verified(written(tmp_path, OWN, rest, "y, d_x, other", **{**LATE, "state": {"late": "other"}}))
+
+
+def test_what_stands_in_the_place_of_a_node_takes_no_name_of_another_one(tmp_path: Path) -> None:
+    """A group of the plan's that is called as the one that is made would be another one in the proof, and so would a
+    node: there ``d_x`` is half of what it should be."""
+    mesh = Mesh({"dp": 2, "cp": 2}, {"strict+cp": ("dp", "cp")})
+    name, more = group_along(mesh, ("cp",))
+    assert more.groups == {"strict+cp": ("dp", "cp"), name: ("cp",)}
+    taken = "own_sum = aten.transpose.int(x, 0, 1)\n    " + OWN
+    halved = "u = aten.transpose.int(own_sum, 0, 1)\n    b = add(own, u)\n    d_x = mul(b, 0.5)"
+    path = written(tmp_path, taken, halved)
+    for rank in range(2):
+        file = tmp_path / f"mix.{rank}.json.gz"
+        file.write_bytes(gzip.compress(gzip.decompress(file.read_bytes()).replace(b"own_sum", b"own.sum")))
+    with pytest.raises(UserError, match=r"own\.sum of .*, a name that is needed"):
+        read_plan(path)

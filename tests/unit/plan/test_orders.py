@@ -9,6 +9,8 @@ import pytest
 
 from tantamount import verify_plan
 from tantamount.plan.orders import Order
+from tantamount.plan.read import read_plan
+from tantamount.plan.wiring import joints_of
 from tantamount.verdict import Verdict
 
 torch = pytest.importorskip("torch")
@@ -35,6 +37,17 @@ def test_parts_of_parts_are_proved_and_must_be_the_same_everywhere(tmp_path: Pat
     found = verify_plan(wrong)
     assert found.verdict is Verdict.REFUTED
     assert "order 0, 2, 1, 3" in " ".join(joint.problem for joint in found.joints)
+
+
+def test_state_that_is_computed_anew_and_not_replaced_is_not_proved(tmp_path: Path) -> None:
+    """Without the line that says so nothing replaced Adam's second moment, on either side, and the plan was PROVED."""
+    path = write_plan(tmp_path / "plan", "adam", Shape(1, 8, 2, 2, 4, 8), Degrees(1, 2, 1, 1, 2, 4, optimizer="adamw"))
+    text = path.read_text("utf-8")
+    assert 'new_v_gate = "v_gate"\n' in text
+    path.write_text(text.replace('new_v_gate = "v_gate"\n', ""), "utf-8")
+    (joint,) = (joint for joint in joints_of(read_plan(path)) if joint.problem)
+    assert joint.problem == "nothing updates v_gate of layer, which is state, and nothing takes new_v_gate"
+    assert not joint.wrong  # a constant, maybe
 
 
 def test_a_grid_is_told_from_other_orders() -> None:

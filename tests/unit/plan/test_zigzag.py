@@ -130,6 +130,7 @@ def test_ranks_that_have_other_chunks_than_the_plan_says(gathering: Path, tmp_pa
         ("[0, 3, 1, 2]", "[0, 2, 1]"),
         ("[0, 3, 1, 2]", "[0, 1, 2, 3, 4, 5]"),  # of eight positions
         ('norm1 = "Replicate()"', 'norm1 = { cp = "Shard(0, [0, 3, 1, 2])" }'),
+        ('microbatch = "Shard(0)"', 'microbatch = "Shard(0, [1, 0])"'),  # which was not read
         ('dp = "Shard(0)"\ncp = "Shard(1, [0, 3, 1, 2])"', 'dp = "Shard(1)"\ncp = "Shard(1, [0, 3, 1, 2])"'),
     ],
 )

@@ -77,6 +77,7 @@ def test_it_computes_the_same(dim: int, along: int) -> None:
         ([*range(PIECES - 1)], ""),  # not all of them
         ([0, *range(PIECES - 1)], ""),  # one twice
         ([*range(PIECES)], "h3 = mul(g3, 1)"),  # one is no piece
+        ([*range(PIECES)], "h3 = mul(g3, 3)"),  # though it has the number of one
     ],
 )
 def test_other_orders_are_left_as_they_are(order: list[int], more: str) -> None:

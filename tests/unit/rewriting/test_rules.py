@@ -15,7 +15,7 @@ from tantamount.capture.rule_files import load_rules, read_rules
 from tantamount.cli.main import app
 from tantamount.effort import Effort
 from tantamount.errors import UserError
-from tantamount.ir.graph import Graph
+from tantamount.ir.graph import Graph, reading
 from tantamount.ir.job import UserRule
 from tantamount.limits import Bounds, Limits
 from tantamount.ops.check import check_graph
@@ -227,6 +227,21 @@ def test_what_another_rule_replaced_is_not_rewritten(tmp_path: Path) -> None:
     )  # fmt: skip
     assert [use.rule for use in found.uses] == ["negative"]
     assert [node.target for node in found.graph.nodes if node.op == "call"] == ["aten.mul.Tensor"]
+
+
+def test_no_node_of_a_rule_is_called_as_one_of_the_program(tmp_path: Path) -> None:
+    """What reads that one would read the rule's, which is computed later."""
+    one = rule(tmp_path, '[rules.tripled]\ninputs = { x = "float32[n]" }\nleft = "x * 3"\nright = "x + (x + x)"\n')
+    inner = next(node.name for node in one.sides.implementation[0].nodes if node.op == "call")
+    given = graph("x: float32[5]\nother = aten.sin.default(x)\na = mul(x, 3)\ny = add(a, other)\n-> y")
+    names = {"other": f"rule.a.{inner}"}
+    nodes = tuple(replace(reading(node, names), name=names.get(node.name, node.name)) for node in given.nodes)
+    found = rewritten(
+        replace(given, nodes=nodes), None, [Pattern.of(one)], lambda given: evidence_of(given, Limits(), Effort()),
+        first=True, limits=Limits(), effort=Effort(),
+    )  # fmt: skip
+    assert len(found.uses) == 1
+    assert len(found.graph.by_name) == len(found.graph.nodes)
 
 
 @pytest.mark.parametrize("most", [-1, 0])

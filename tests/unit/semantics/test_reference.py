@@ -289,6 +289,16 @@ def test_two_writes_that_meet_are_undefined() -> None:
     assert r.flags == [Flag("double-write", 1)]
 
 
+def test_writes_of_one_value_meet_unseen() -> None:
+    """Of NaN, too: a specification that writes one was taken for one that is not defined, and nothing refuted."""
+    r = Reference()
+    same(r.scatter(floats(1, 1), [ints(0, 0)], floats(2, 2), False), [2, 1])
+    same(r.scatter(floats(1, 1), [ints(0, 1)], floats(nan, 3), False), [nan, 3])
+    assert r.flags == []
+    same(r.scatter(floats(1, 1), [ints(0, 0)], floats(nan, 3), False), [nan, 1])
+    assert r.flags == [Flag("double-write", 1)]
+
+
 def test_rows() -> None:
     (found,) = Reference().rows("argsort", [floats(3, 1, 2)], (True,), [3])
     same(found, [0, 2, 1])

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import dataclasses
 import gc
-from collections.abc import Callable, Container, Generator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Container, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import FunctionType, ModuleType, SimpleNamespace
@@ -15,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.nn.attention.flex_attention import BlockMask
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -26,12 +28,32 @@ from tantamount.capture.torch.flexible import as_defined
 from tantamount.capture.torch.generators import Draws
 from tantamount.capture.torch.hooks import Carried, carry, registered, registered_since
 from tantamount.capture.torch.placements import Layout, local_part, rewrapped
+from tantamount.capture.torch.python_state import slots_of
 from tantamount.capture.torch.sources import Annotate, module_paths
 from tantamount.capture.torch.standins import Guard, StandIns
 from tantamount.capture.torch.state import State
 from tantamount.errors import UserError
 
-__all__ = ["Callee", "Number", "Recorded", "Stage", "path_name", "runner", "without_history"]
+__all__ = [
+    "Callee",
+    "Number",
+    "Recorded",
+    "Stage",
+    "check_arguments",
+    "path_name",
+    "runner",
+    "tensors_of_argument",
+    "without_history",
+]
+
+
+_RESULT, _ARGUMENT = "a result", "an argument"
+_MODULES = (type, nn.Module, ModuleType, FunctionType)
+# what is not looked into: tensors there have names of their own, or are constants (blocks, of a mask's function)
+_CLOSED: Mapping[str, tuple[type, ...]] = {
+    _RESULT: _MODULES,
+    _ARGUMENT: (*_MODULES, torch.optim.Optimizer, BlockMask),
+}
 
 
 @dataclass(frozen=True)
@@ -49,7 +71,7 @@ class Callee:
     state: State
     structure: pytree.TreeSpec
     leaves: tuple[Any, ...]  # of args and kwargs; tensors are replaced
-    names: tuple[str, ...]  # of all tensors
+    names: tuple[str, ...]  # of all tensors: of the state, of arguments, and of what is inside of other arguments
     tensors: tuple[Tensor, ...]
     gradients: tuple[tuple[str, Tensor], ...]  # that tensors have from before the call, by the names of the tensors
 
@@ -155,6 +177,7 @@ def runner(stage: Stage, recorded: Recorded, sizes: Sizes | None) -> Callable[..
                 marked.append((held[k], tensor, own_of_fake))
                 _exchange_marks(tensor, own_of_fake, vars(held[k]))
         own = {entry.name: tensor for entry, tensor in zip(state.entries, whole[:count], strict=True)}
+        own_modules = {id(one) for module in state.modules.values() for one in module.modules()}
         arguments = iter(zip(whole[count:total], held[count:total], strict=True))
         filled: list[Any] = []
         for leaf in program.leaves:
@@ -165,6 +188,7 @@ def runner(stage: Stage, recorded: Recorded, sizes: Sizes | None) -> Callable[..
                 filled.append(sizes.number(leaf.name, carriers))
             else:
                 filled.append(leaf)
+        inside = [tensor.requires_grad_() if original.requires_grad else tensor for tensor, original in arguments]
         args, kwargs = pytree.tree_unflatten(filled, program.structure)
         by_name = dict(zip(program.names, whole, strict=False))
         for (name, _), gradient in zip(program.gradients, whole[total:], strict=True):
@@ -181,8 +205,9 @@ def runner(stage: Stage, recorded: Recorded, sizes: Sizes | None) -> Callable[..
             stack.enter_context(as_defined())
             with state.replaced(own):
                 returned = stage.stand_ins.of(program.function(*args, **kwargs))
-                results = _results(returned)
-                gradients = _gradients(program, own, filled)
+                results = _results(returned, own_modules)
+                _check_all(returned, results)
+                gradients = _gradients(program, own, [*filled, *inside])
         communication.check_left([*results, *gradients, *zip(program.names, whole, strict=False)])
         stage.check_hooks()
         _check_gradients(program, whole, held)
@@ -225,56 +250,87 @@ def _check_gradients(program: Callee, whole: Sequence[Tensor], held: Sequence[Te
             )  # fmt: skip
 
 
-def _results(returned: Any, numbers: bool = True) -> list[tuple[str, Tensor]]:
+def tensors_of_argument(argument: Any) -> list[tuple[str, Tensor]]:
+    """The tensors in an argument that is none and no container of PyTorch's, by their names in it; without those of
+    modules and optimizers, whose state has names of its own, and of functions. Raises :class:`UserError` as results
+    do."""
+    return _results(argument, None, False, _ARGUMENT)
+
+
+def _results(
+    returned: Any, own: Container[int] | None, numbers: bool = True, what: str = _RESULT
+) -> list[tuple[str, Tensor]]:
     """The tensors that a program returned, by their names in its containers, and its numbers, if they are asked for, as
-    tensors. Of other objects, such as a cache, the tensors in their attributes. Raises :class:`UserError` for tensors
-    in sets, which have no order, and in objects that do not show what they hold, such as iterators."""
+    tensors. Of other objects, such as a cache, the tensors in their attributes. ``own``: the identities of the modules
+    whose state is known (``None``: all that modules and functions have is). Raises :class:`UserError` for tensors in
+    sets, which have no order, in keys, and in objects that do not show what they hold, such as iterators."""
     found: list[tuple[str, Tensor]] = []
     for path, leaf in pytree.tree_flatten_with_path(returned)[0]:
         name = path_name(path)
+        if any(isinstance(getattr(key, "key", None), Tensor) for key in path):
+            raise _not_shown(name, "a tensor as a key of a table", what)
         leaf = leaf.item() if isinstance(leaf, np.generic) else leaf
-        if isinstance(leaf, np.ndarray) and numbers:
-            leaf = _of_array(leaf, name)
         inside, counted = _content(leaf), numbers
         if isinstance(leaf, Tensor):
             found.append((name or "output", leaf))
-        elif isinstance(leaf, (bool, int, float, complex)):
+        elif isinstance(leaf, _NUMBERS) or (isinstance(leaf, np.ndarray) and leaf.dtype.kind != "O"):
             if numbers:
                 found.append((name or "output", _as_tensor(leaf, name)))
-        elif inside is None and _has_tensor(leaf):
-            inside, counted = _attributes(leaf), False  # whose numbers are its own affair
-            if not _has_tensor(inside):
-                raise UserError(
-                    "capture", place=name or "output", found=f"a tensor in a result of type {type(leaf).__name__}",
-                    needed="tensors in lists, tuples, tables or objects",
-                    hint="return the tensors themselves, or nothing of it",
-                )  # fmt: skip
-        if inside is not None:
-            found += [(f"{name}.{part}" if name else part, tensor) for part, tensor in _results(inside, counted)]
+        elif inside is None and (_hides_tensor(leaf, own) or _has_tensor(leaf, what)):
+            inside, counted = {} if _hides_tensor(leaf, own) else _attributes(leaf), False  # whose numbers are its own
+            if not _has_tensor(inside, what):
+                raise _not_shown(name, f"a tensor in {what} of type {type(leaf).__name__}", what)
+        if inside is None:
+            continue
+        there = _results(inside, own, counted, what)
+        if counted is numbers and _content(leaf) is not None:  # what a container has beside its content
+            known = {id(tensor) for _, tensor in there}
+            beside = {key: value for key, value in _attributes(leaf).items() if _has_tensor(value, what)}
+            there += [one for one in _results(beside, own, False, what) if id(one[1]) not in known]
+        found += [(f"{name}.{part}" if name else part, tensor) for part, tensor in there]
     return found
 
 
-def _of_array(array: np.ndarray, name: str) -> Tensor:
-    """An array of NumPy that a program returns, which it has computed from nothing that is traced."""
-    try:
-        return torch.from_numpy(np.array(array))
-    except (TypeError, ValueError) as problem:
-        raise UserError(
-            "capture", place=name or "output", found=f"an array of NumPy of type {array.dtype}",
-            needed="numbers of a type that PyTorch has", hint="return nothing of it",
-        ) from problem  # fmt: skip
+_NUMBERS = (bool, int, float, complex, torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
-def _as_tensor(number: complex, name: str) -> Tensor:
-    """A number that a program returns: as much a result as a tensor is."""
+def _not_shown(name: str, found: str, what: str) -> UserError:
+    place, do = ("output", "return the tensors themselves, or nothing of it") if what == _RESULT else (
+        "args", "pass the tensors themselves")  # fmt: skip
+    return UserError(
+        "capture", place=name or place, found=found, needed="tensors in lists, tuples, tables or objects", hint=do
+    )
+
+
+def _hides_tensor(leaf: object, own: Container[int] | None) -> bool:
+    """True for a module that has tensors and is none of a program's own, and for a function whose closure has some."""
+    if own is None:
+        return False
+    if isinstance(leaf, nn.Module):
+        return id(leaf) not in own and _has_tensor(vars(leaf))
+    return isinstance(leaf, FunctionType) and _has_tensor([*(leaf.__closure__ or ())])
+
+
+def _as_tensor(number: Any, name: str) -> Tensor:
+    """A number that a program returns, or an array of them: as much a result as a tensor is."""
+    symbolic = {torch.SymInt: torch.int64, torch.SymFloat: torch.float64}
+    if type(number) in symbolic:
+        return torch.full((), number, dtype=symbolic[type(number)])
     wide = {float: torch.float64, complex: torch.complex128}.get(type(number))
     try:
+        if isinstance(number, torch.SymBool):
+            raise TypeError
         return torch.tensor(number, dtype=wide)
-    except (RuntimeError, OverflowError, ValueError) as problem:
+    except (RuntimeError, OverflowError, ValueError, TypeError) as problem:
+        if isinstance(number, torch.SymBool):
+            found, needed = "a condition on sizes that are symbols", "numbers and tensors"
+        elif isinstance(number, np.ndarray):
+            found, needed = f"an array of NumPy of type {number.dtype}", "types that tensors have"
+        else:
+            found, needed = f"a whole number of {int(number.real).bit_length()} bits", "numbers of 64 bits"
         raise UserError(
-            "capture", place=name or "output", found=f"a whole number of {int(number.real).bit_length()} bits",
-            needed="numbers of 64 bits", hint="return nothing of it",
-        ) from problem  # fmt: skip
+            "capture", place=name or "output", found=found, needed=needed, hint="return nothing of it"
+        ) from problem
 
 
 def _content(leaf: object) -> Any:
@@ -287,27 +343,54 @@ def _content(leaf: object) -> Any:
         return dict(leaf)
     if isinstance(leaf, SimpleNamespace):
         return dict(vars(leaf))
-    return list(leaf) if isinstance(leaf, (list, tuple)) else None
+    if isinstance(leaf, np.ndarray):
+        return leaf.tolist() if leaf.dtype.kind == "O" else None
+    if isinstance(leaf, (set, frozenset)) and all(isinstance(item, (int, float)) for item in leaf):
+        return sorted(leaf)
+    return list(leaf) if isinstance(leaf, (list, tuple, range, deque)) else None
 
 
 def _attributes(leaf: object) -> dict[str, Any]:
     """The attributes of an object, in its table and in its slots."""
-    slots = [name for kind in type(leaf).__mro__ for name in kind.__dict__.get("__slots__", ())]
-    return {name: getattr(leaf, name) for name in slots if hasattr(leaf, name)} | dict(getattr(leaf, "__dict__", {}))
+    slots = {name: getattr(leaf, name) for name in slots_of(type(leaf)) if hasattr(leaf, name)}
+    return slots | dict(getattr(leaf, "__dict__", {}))
 
 
-def _has_tensor(leaf: object) -> bool:
+def _has_tensor(leaf: object, what: str = _RESULT) -> bool:
     """True for a tensor, and for whatever holds one that no module or function owns."""
+    return next(_tensors(leaf, what), None) is not None
+
+
+def _tensors(leaf: object, what: str = _RESULT) -> Iterator[Tensor]:
+    """The tensors that an object is or holds, but those that a module or function owns."""
     seen: set[int] = set()
     left = [leaf]
     while left:
         one = left.pop()
         if isinstance(one, Tensor):
-            return True
-        if id(one) not in seen and not isinstance(one, (type, nn.Module, ModuleType, FunctionType)):
+            yield one
+        elif id(one) not in seen and not isinstance(one, _CLOSED[what]) and not _of_groups(one):
             seen.add(id(one))
             left += gc.get_referents(one)
-    return False
+
+
+def _of_groups(one: object) -> bool:
+    """True for process groups, device meshes and the like."""
+    return type(one).__module__.startswith("torch.distributed.") or type(one).__module__ == "torch._C._distributed_c10d"
+
+
+def _check_all(returned: object, results: Sequence[tuple[str, Tensor]]) -> None:
+    """Raise :class:`UserError` for a tensor that a program returns in something that shows others alone, such as a
+    named tuple with attributes beside its fields."""
+    known = {id(tensor) for _, tensor in results}
+    if any(id(tensor) not in known for tensor in _tensors(returned)):
+        raise _not_shown("", f"a tensor beside what a result of type {type(returned).__name__} shows", _RESULT)
+
+
+def check_arguments(args: object, known: Container[int]) -> None:
+    """Raise :class:`UserError` for a tensor in the arguments that is none of those ``known``, by their identity."""
+    if any(id(tensor) not in known for tensor in _tensors(args, _ARGUMENT)):
+        raise _not_shown("", "a tensor beside what an argument shows", _ARGUMENT)
 
 
 def _gradients(program: Callee, own: Mapping[str, Tensor], filled: Sequence[Any]) -> list[tuple[str, Tensor]]:

@@ -18,6 +18,7 @@ from tantamount.capture.torch.collectives import drop_lone_collectives
 from tantamount.capture.torch.dynamic import Dynamic, Sizes, widen
 from tantamount.capture.torch.exported import example_arguments, exported, load
 from tantamount.capture.torch.fx_document import fx_document
+from tantamount.capture.torch.group_order import check_order_of_groups
 from tantamount.capture.torch.hooks import registered
 from tantamount.capture.torch.kernels import ShardedAttention
 from tantamount.capture.torch.objects import Exchange, Lone, in_turn
@@ -96,6 +97,7 @@ def capture_ranks(
         return _widened(run(), run), members
 
     found = in_turn(range(world_size), one, exchange)
+    check_order_of_groups([(traced.module.graph, members) for traced, members in found])
     layouts = [leaf.layout for traced, _ in found for leaf in (*traced.inputs, *traced.outputs) if leaf.layout]
     whole = mesh_of(layouts, world_size, mesh)
     if whole.world_size != world_size:

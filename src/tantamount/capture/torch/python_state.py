@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from tantamount.capture.torch.sources import is_user_file
 
-__all__ = ["Watched", "held", "reachable", "roots_of", "watch"]
+__all__ = ["Watched", "held", "reachable", "roots_of", "slots_of", "watch"]
 
 _MOST = 100_000  # objects
 _DEEP = 6
@@ -104,7 +104,7 @@ def _has_contents(value: Any) -> bool:
         return type(value) in (Tensor, nn.Parameter)
     if isinstance(value, torch.optim.Optimizer | types.ModuleType):
         return False
-    return is_user_file(_file(type(value))) and (hasattr(value, "__dict__") or bool(_slots(type(value))))
+    return is_user_file(_file(type(value))) and (hasattr(value, "__dict__") or bool(slots_of(type(value))))
 
 
 @functools.cache
@@ -114,11 +114,17 @@ def _file(kind: type) -> str:
 
 
 @functools.cache
-def _slots(kind: type) -> tuple[str, ...]:
+def slots_of(kind: type) -> tuple[str, ...]:
+    """The attributes that objects of a class have slots for, by the names under which they are found: of private ones
+    these have the name of the class in them."""
     found: list[str] = []
     for base in kind.__mro__:
         slots = base.__dict__.get("__slots__", ())
-        found += [slots] if isinstance(slots, str) else list(slots)
+        names = [slots] if isinstance(slots, str) else list(slots)
+        own = base.__name__.lstrip("_")
+        found += [
+            f"_{own}{name}" if own and name.startswith("__") and not name.endswith("__") else name for name in names
+        ]
     return tuple(name for name in found if name not in ("__dict__", "__weakref__"))
 
 
@@ -148,7 +154,7 @@ def held(owner: Any) -> list[tuple[Any, Any]]:
         own = _OWN_OF_MODULES | _DERIVED if isinstance(owner, nn.RNNBase) else _OWN_OF_MODULES
         return [(k, v) for k, v in vars(owner).items() if k not in own and not k.endswith("_hooks")]
     values = list(vars(owner).items()) if hasattr(owner, "__dict__") else []
-    return values + [(name, getattr(owner, name)) for name in _slots(type(owner)) if hasattr(owner, name)]
+    return values + [(name, getattr(owner, name)) for name in slots_of(type(owner)) if hasattr(owner, name)]
 
 
 def _beside(owner: Any) -> list[tuple[str, Any]]:

@@ -22,7 +22,17 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
 
-from tantamount.capture.torch.calling import Callee, Number, Recorded, Stage, path_name, runner, without_history
+from tantamount.capture.torch.calling import (
+    Callee,
+    Number,
+    Recorded,
+    Stage,
+    check_arguments,
+    path_name,
+    runner,
+    tensors_of_argument,
+    without_history,
+)
 from tantamount.capture.torch.calls import Call, same_at_every_call
 from tantamount.capture.torch.dynamic import Dynamic, Sizes, sizes_of
 from tantamount.capture.torch.generators import merged
@@ -81,6 +91,13 @@ def trace(
     named = [(n, torch.tensor(leaf, dtype=torch.float64) if n in reals else leaf) for n, leaf in named]
     leaves = tuple(Number(n) if n in numbers else leaf for n, leaf in named)
     given = [(n, leaf) for n, leaf in named if isinstance(leaf, Tensor)]
+    known = {id(tensor) for tensor in (*(entry.tensor for entry in state.entries), *(leaf for _, leaf in given))}
+    for name, leaf in named:
+        inside = [] if isinstance(leaf, Tensor) else tensors_of_argument(leaf)
+        new = {id(tensor): (f"{name}.{part}", tensor) for part, tensor in inside if id(tensor) not in known}
+        given += new.values()
+        known |= new.keys()
+    check_arguments((args, kwargs), known)
     names = (*(entry.name for entry in state.entries), *_distinct([name for name, _ in given], state))
     tensors = (*(entry.tensor for entry in state.entries), *(leaf for _, leaf in given))
     fixed = [(entry.name, entry.tensor) for entry in state.entries if entry.computed]

@@ -246,3 +246,13 @@ def test_recurrent_layers(kind: Any) -> None:
 
     assert _verdict(First(), Alone(), x) is Verdict.PROVED
     assert _verdict(First(), Last(), x) is Verdict.REFUTED
+
+
+def test_a_block_mask_that_is_an_argument_is_no_input() -> None:
+    """Its blocks are those of its function, which is compared with them; other objects show their tensors as inputs."""
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, 4, 4, device="cpu")
+    ours = tt.capture(lambda q, k, v, m: flex_attention(q, k, v, block_mask=m), (*QKV, mask))
+    assert [node.name for node in ours.graph.inputs] == ["q", "k", "v"]
+    assert tt.refine(tt.capture(_causal, QKV), ours).verdict is Verdict.PROVED

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import typing
+from collections import UserDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -378,3 +380,88 @@ def test_rows_that_are_sent_by_counts_of_data() -> None:
     with pytest.raises(UserError) as caught:
         tt.capture(exchange, (torch.ones(4, 3), torch.zeros(4, dtype=torch.int64)))
     assert "choose by a mask" in (caught.value.hint or "")
+
+
+class Private:
+    __slots__ = ("__kept",)
+
+    def __init__(self, kept: object) -> None:
+        self.__kept = kept
+
+
+class Listed(list[torch.Tensor]):
+    """A list with an attribute of its own."""
+
+    extra: torch.Tensor
+
+
+class Named(typing.NamedTuple("Named", [("x", torch.Tensor)])):
+    """A named tuple with an attribute of its own, which PyTorch takes for a named tuple."""
+
+    extra: torch.Tensor
+
+
+def beside(x: torch.Tensor, extra: torch.Tensor, kind: type[Any]) -> object:
+    found = kind([x]) if kind is Listed else kind(x)
+    found.extra = extra
+    return found
+
+
+@pytest.mark.parametrize(
+    ("holding", "names"),
+    [
+        (lambda x, k: (x, Private(x * k)), ["0", "1._Private__kept"]),
+        (lambda x, k: beside(x, x * k, Listed), ["0", "extra"]),
+        (lambda x, k: (x, np.array([k, 1.0])), ["0", "1"]),
+        (lambda x, k: (x, np.fromiter([x * k], dtype=object)), ["0", "1.0"]),
+        (lambda x, k: (x, {k, 1.0}), ["0", "1.0", "1.1"]),
+        (lambda x, k: (x, x.shape[0] * k), ["0", "1"]),
+    ],
+)
+def test_results_beside_others_are_results(holding: Any, names: list[str]) -> None:
+    """Each of these was left out, so that programs that differ in nothing else were PROVED."""
+
+    def captured(k: int) -> Any:
+        return tt.capture(lambda x: holding(x, k), (torch.zeros(4),), dynamic={"x": {0: "N"}})
+
+    first, other = captured(2), captured(3)
+    assert [output.name for output in first.graph.outputs] == names
+    assert tt.refine(first, other).verdict is tt.Verdict.REFUTED
+
+
+@pytest.mark.parametrize(
+    ("holding", "found"),
+    [
+        (lambda x: beside(x, x * 3, Named), "a tensor beside what a result of type Named shows"),
+        (lambda x: (x, {x * 3: 1}), "a tensor as a key of a table"),
+        (lambda x: (x, lambda: x * 3), "a tensor in a result of type function"),
+        (lambda x: (x, nn.ParameterList([x * 3])), "a tensor in a result of type ParameterList"),
+    ],
+)
+def test_results_that_would_be_left_out_are_refused(holding: Any, found: str) -> None:
+    with pytest.raises(UserError) as error:
+        tt.capture(holding, (torch.zeros(2),))
+    assert error.value.found == found
+
+
+@pytest.mark.parametrize(
+    ("given", "read", "name"),
+    [
+        (Holder(X), lambda h: h.kept[0], "h.kept.0"),
+        (Private(X), lambda h: h._Private__kept, "h._Private__kept"),
+        (UserDict(ids=X), lambda h: h["ids"], "h.ids"),
+        (beside(X, X.clone(), Listed), lambda h: h.extra, "h.extra"),
+    ],
+)
+def test_tensors_inside_arguments_are_inputs(given: Any, read: Any, name: str) -> None:
+    """They were numbers on record: what is true of ones alone, that they are their squares, was PROVED."""
+    first, other = tt.capture(read, (given,)), tt.capture(lambda h: read(h) * read(h), (given,))
+    assert name in [node.name for node in first.graph.inputs]
+    assert tt.refine(first, other).verdict is tt.Verdict.REFUTED
+
+
+@pytest.mark.parametrize("given", [{X}, {X: 1}, iter([X]), beside(X, X.clone(), Named)])
+def test_tensors_that_arguments_do_not_show_are_refused(given: Any) -> None:
+    with pytest.raises(UserError) as error:
+        tt.capture(lambda h: X.clone(), (given,))
+    assert error.value.hint == "pass the tensors themselves"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import tantamount as tt
+from tantamount.errors import UserError
 
 torch = pytest.importorskip("torch", reason="captures need PyTorch")
 dist = torch.distributed
@@ -39,3 +40,34 @@ def test_the_first_that_is_sent_is_the_first_that_is_received(swapped: bool, ver
     spec = tt.capture(sequential, (torch.zeros(3),))
     report = tt.refine(spec, tt.capture_ranks(build(swapped), 2), outputs={"output": 'rank(1, "output")'})
     assert report.verdict is verdict, str(report)
+
+
+def test_groups_of_the_same_ranks_are_called_in_one_order() -> None:
+    """Real processes (gloo) that take two groups of the same ranks the other way round add ``x`` of one to ``y`` of the
+    other, which no graph shows: such ranks were taken for right."""
+
+    def program(first: str, other: str, crossed: bool) -> Any:
+        def rank_of(rank: int) -> Any:
+            groups = [dist.new_group([0, 1]) for _ in range(2)]
+            here = groups[::-1] if crossed and rank else groups
+
+            def step(x: Any, y: Any) -> Any:
+                x, y, kinds = x.clone(), y.clone(), (first, other)
+                for tensor, group, kind in zip((x, y), here, kinds, strict=True):
+                    if kind == "sum":
+                        dist.all_reduce(tensor, group=group)
+                    elif rank == 0:
+                        dist.send(tensor, 1, group=group)
+                    else:
+                        dist.recv(tensor, 0, group=group)
+                return x, y
+
+            return step, (torch.zeros(3), torch.zeros(3))
+
+        return rank_of
+
+    for first, other in (("sum", "sum"), ("message", "message")):
+        assert len(tt.capture_ranks(program(first, other, False), 2).programs) == 2
+        with pytest.raises(UserError) as error:
+            tt.capture_ranks(program(first, other, True), 2)
+        assert error.value.place == "process groups of the ranks (0, 1)"
