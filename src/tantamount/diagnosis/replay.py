@@ -60,7 +60,10 @@ class Replay:
         alike = plan.together and not any(_sends(graph) for graph in graphs)
         inputs = [input_tensors(graph, values) for graph, values in zip(graphs, on.ranks, strict=True)]
         together = (
-            run_stacked(graphs, self.job.mesh, inputs, seed=seed, constants=on.constants, masks=on.masks)
+            run_stacked(
+                graphs, self.job.mesh, inputs, seed=seed, constants=on.constants, masks=on.masks,
+                tape=plan.tapes.together,
+            )
             if alike
             else None
         )

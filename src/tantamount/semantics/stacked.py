@@ -22,12 +22,13 @@ from tantamount.ir.types import DType, Kind, Shape
 from tantamount.ops.algebra import Interpretation, Law, Number, PerRank, Scalar, Tensor
 from tantamount.ops.builder import Builder
 from tantamount.ops.classes import RankClass, rank_classes
-from tantamount.ops.execute import Environment, Result
+from tantamount.ops.execute import ConstantOf, Environment, Result
 from tantamount.ops.functions import Ties
 from tantamount.ops.lockstep import run_ranks
-from tantamount.semantics.interpret import Constants, Evaluation, constant_of, input_tensors, plain
+from tantamount.semantics.interpret import Constants, Evaluation, constant_of, executed, input_tensors, plain
 from tantamount.semantics.noisy import RoundingNoise
 from tantamount.semantics.reference import Array, Flag, Masks, Reference
+from tantamount.semantics.tape import Each, Tape
 
 __all__ = ["Stacked", "interpret_stacked", "run_stacked"]
 
@@ -176,10 +177,12 @@ def run_stacked(
     noise: int = 0,
     masks: Callable[[int], Masks] | None = None,
     instead: Mapping[tuple[int, str], Array] | None = None,
+    tape: Tape | None = None,
 ) -> Together | None:
     """The execution of :func:`tantamount.semantics.interpret.interpret_ranks` where ranks that have one graph can be
     executed as one: nothing is drawn, and sizes do not depend on data; else ``None``. ``masks``: those of a
-    rank; ``instead``: what stands on a rank in place of the value of a node."""
+    rank; ``instead``: what stands on a rank in place of the value of a node; ``tape`` (where nothing does): that of
+    earlier executions of these graphs, or a new one."""
     classes = rank_classes(graphs, mesh, exactly=True)
     inside = classes[0].mesh
     if len(classes) == len(graphs):
@@ -210,11 +213,14 @@ def run_stacked(
             return Tensor(found.shape, found.dtype, np.broadcast_to(found.value, (*inside.sizes, *found.value.shape)))
         return found
 
+    def way(
+        on: Sequence[Interpretation], given: Sequence[Mapping[str, Tensor]], constant: ConstantOf, told: Each | None
+    ) -> list[Environment]:
+        return run_ranks(graphs, mesh, on, given, constant=constant, classes=classes, each=told)
+
+    replacing = _replacing(classes, instead) if instead else None
     try:
-        found = run_ranks(
-            graphs, mesh, each, [*map(together, classes)], constant=constant, classes=classes,
-            each=_replacing(classes, instead) if instead else None,
-        )  # fmt: skip
+        found = executed(way, each, [*map(together, classes)], constant, replacing, tape)
     except Unsupported:
         return None
     environments: list[Mapping[str, Result]] = [{} for _ in graphs]
@@ -291,11 +297,14 @@ def interpret_stacked(
     ties: Ties = Ties.USUAL,
     noise: int = 0,
     masks: Callable[[int], Masks] | None = None,
+    tape: Tape | None = None,
 ) -> list[Evaluation] | None:
     """The evaluations of :func:`tantamount.semantics.interpret.interpret_ranks`, each with the flags of all ranks and
     without their sites, where ranks can be executed as one; else ``None``."""
     tensors = [input_tensors(graph, values) for graph, values in zip(graphs, inputs, strict=True)]
-    found = run_stacked(graphs, mesh, tensors, seed=seed, constants=constants, ties=ties, noise=noise, masks=masks)
+    found = run_stacked(
+        graphs, mesh, tensors, seed=seed, constants=constants, ties=ties, noise=noise, masks=masks, tape=tape
+    )
     if found is None:
         return None
     return [Evaluation(plain(one), found.flags, found.left_range) for one in found.environments]
