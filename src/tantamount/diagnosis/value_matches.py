@@ -118,6 +118,13 @@ class ValueMatches:
         return found
 
     @cached_property
+    def _multiples(self) -> Mapping[int, Sequence[tuple[Part, float]]]:
+        """The same of all values of the implementation that the output depends on, by their identity: all of them are
+        asked for, and together they cost less."""
+        values = {id(value): value for c in self.classes for p in c.places if (value := self.value(p)).size}
+        return dict(zip(values, map(tuple, self._known.multiples_of_all([*values.values()])), strict=True))
+
+    @cached_property
     def order(self) -> Mapping[str, int]:
         """The position of every node of the specification."""
         return {node.name: k for k, node in enumerate(self.job.specification.nodes)}
@@ -138,7 +145,8 @@ class ValueMatches:
 
     def multiples(self, value: Array) -> Iterator[tuple[Part, float]]:
         """The parts of specification tensors that a tensor is a multiple of, and which multiple it is."""
-        return self._known.multiples(value)
+        held = self._multiples.get(id(value))
+        return self._known.multiples(value) if held is None else iter(held)
 
     def is_part(self, value: Array) -> Part | None:
         """The first part of a specification tensor that has these values, if they are not all 0: zeros say nothing."""

@@ -8,7 +8,7 @@ executed this way (:class:`Unsupported`): :func:`tantamount.semantics.interpret.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -30,11 +30,14 @@ from tantamount.semantics.noisy import RoundingNoise
 from tantamount.semantics.reference import Array, Flag, Masks, Reference
 from tantamount.semantics.tape import Each, Tape
 
-__all__ = ["Stacked", "interpret_stacked", "run_stacked"]
+__all__ = ["Stacked", "Together", "interpret_stacked", "run_changed", "run_stacked"]
 
 
 class Stacked(Reference):
-    """The primitives on arrays with leading mesh axes: those at the positions ``batch`` of ``mesh``."""
+    """The primitives on arrays with leading mesh axes: those at the positions ``batch`` of ``mesh``. ``apart``: what is
+    the same on several ranks is computed on each, as rounding errors differ."""
+
+    apart = False
 
     def __init__(
         self, mesh: Mesh, batch: tuple[int, ...], ties: Ties = Ties.USUAL, each_mask: Sequence[Masks] = ()
@@ -48,6 +51,10 @@ class Stacked(Reference):
     def _all(self, value: Array) -> Array:
         """The same array on every rank."""
         return np.broadcast_to(value, (*self.prefix, *value.shape))
+
+    def _all_of(self, value: Array) -> Array:
+        """The array with as many coordinates as there are along axes along which it has one."""
+        return np.broadcast_to(value, (*self.prefix, *value.shape[len(self.batch) :]))
 
     # -- sources
     def constant(self, value: Scalar, kind: Kind) -> Array:
@@ -96,8 +103,18 @@ class Stacked(Reference):
 
     # -- contraction, reduction, indexing
     def contract(self, operands: Sequence[tuple[Array, tuple[int, ...]]], result: tuple[int, ...]) -> Array:
-        lead = tuple(range(-len(self.batch), 0))  # labels are not negative
-        return super().contract([(x, (*lead, *labels)) for x, labels in operands], (*lead, *result))
+        n = len(self.batch)
+        lead = range(-n, 0)  # labels are not negative
+        each = [[k for k in lead if self.apart or (x.shape[k + n] > 1 and x.strides[k + n])] for x, _ in operands]
+        if all(len(axes) == len(lead) for axes in each):
+            return super().contract([(x, (*lead, *labels)) for x, labels in operands], (*lead, *result))
+        # what is the same along an axis has none: a product with a matrix of all is one product of matrices
+        some = [k for k in lead if any(k in axes for axes in each)]
+        cut = [(x[tuple(slice(None) if k in axes else 0 for k in lead)], (*axes, *labels))
+               for (x, labels), axes in zip(operands, each, strict=True)]  # fmt: skip
+        value = super().contract(cut, (*some, *result))
+        at = tuple(slice(None) if k in some else np.newaxis for k in lead)
+        return self._all_of(value[at])
 
     def maximum_over(self, x: Array, dims: tuple[int, ...]) -> Array:
         return super().maximum_over(x, tuple(len(self.batch) + k for k in dims))
@@ -146,6 +163,8 @@ class Stacked(Reference):
 class NoisyStacked(Stacked, RoundingNoise):
     """The same with rounding errors, others for every ``noise``."""
 
+    apart = True
+
     def __init__(
         self, mesh: Mesh, batch: tuple[int, ...], ties: Ties, each_mask: Sequence[Masks], numbers: Sequence[int]
     ) -> None:
@@ -159,11 +178,14 @@ def _at(indices: Sequence[Array | None], at: tuple[int, ...]) -> list[Array | No
 
 @dataclass(frozen=True)
 class Together:
-    """The values of all nodes on every rank, and what the interpretation noted, of which rank is not known."""
+    """The values of all nodes on every rank, and what the interpretation noted, of which rank is not known. ``stacked``
+    are the values of all ranks of each class at once."""
 
     environments: list[Mapping[str, Result]]
     flags: tuple[Flag, ...]
     left_range: frozenset[str]
+    classes: Sequence[RankClass]
+    stacked: Sequence[Environment]
 
 
 def run_stacked(
@@ -218,7 +240,8 @@ def run_stacked(
     ) -> list[Environment]:
         return run_ranks(graphs, mesh, on, given, constant=constant, classes=classes, each=told)
 
-    replacing = _replacing(classes, instead) if instead else None
+    replaced = _replacing(classes, instead) if instead else None
+    replacing = None if replaced is None else lambda rank, node, result: replaced(rank, node.name, result)
     try:
         found = executed(way, each, [*map(together, classes)], constant, replacing, tape)
     except Unsupported:
@@ -228,21 +251,68 @@ def run_stacked(
         for k, rank in enumerate(one.ranks):
             environments[rank] = _OfRank(environment, (*inside.coordinates(k), ...))  # an array also of a single number
     flags = tuple(flag for one in each for flag in one.flags)
-    return Together(environments, flags, frozenset[str]().union(*(one.left_range for one in each)))
+    return Together(environments, flags, frozenset[str]().union(*(one.left_range for one in each)), classes, found)
+
+
+def run_changed(
+    tape: Tape,
+    classes: Sequence[RankClass],
+    known: Sequence[Mapping[str, Result]],
+    changes: Sequence[Mapping[tuple[int, str], Array]],
+    below: Sequence[Collection[str]],
+    given: Sequence[Collection[str]],
+    masks: Callable[[int], Masks],
+) -> list[list[Mapping[str, Result]]]:
+    """The values of nodes on every rank, once for each of several changes of values, with it: each change is a
+    coordinate of one more axis of the mesh, which no process group knows. ``known`` are the values of an execution by
+    the primitives of a ``tape``, of all ranks of each class at once. Computed are the nodes ``below`` changes, by
+    class, from what is changed of those that are ``given``, and from what all others were in that execution. Raises
+    :class:`Unsupported`."""
+    ranks, count = sum(len(one.ranks) for one in classes), len(changes)
+    axis = f"changes of {' '.join(classes[0].mesh.names)}"  # no name of theirs
+    many = [
+        RankClass(
+            tuple(k * ranks + rank for k in range(count) for rank in one.ranks),
+            Mesh({axis: count, **one.mesh.axes}, one.mesh.groups),
+        )
+        for one in classes
+    ]
+    batch = tuple(range(len(many[0].mesh.sizes)))
+    keep = [[masks(rank % ranks) for rank in one.ranks] for one in many]
+    on = [Stacked(one.mesh, batch, each_mask=some) for one, some in zip(many, keep, strict=True)]
+    instead = {(k * ranks + rank, name): x for k, one in enumerate(changes) for (rank, name), x in one.items()}
+    replacing = _replacing(many, instead)
+    found = tape.partly(
+        on, known, below,
+        lambda value: np.broadcast_to(value, (count, *value.shape)),
+        lambda k, name, result: replacing(many[k].leader, name, result), given,
+    )  # fmt: skip
+    return [
+        [
+            _OfRank(found[number], (k, *one.mesh.coordinates(j), ...))
+            for number, one, j in (_place(classes, rank) for rank in range(ranks))
+        ]
+        for k in range(count)
+    ]
+
+
+def _place(classes: Sequence[RankClass], rank: int) -> tuple[int, RankClass, int]:
+    """The class of a rank, with its number, and the number of the rank in it."""
+    return next((k, one, one.ranks.index(rank)) for k, one in enumerate(classes) if rank in one.ranks)
 
 
 def _replacing(
     classes: Sequence[RankClass], instead: Mapping[tuple[int, str], Array]
-) -> Callable[[int, Node, Result], Result]:
-    """A function that puts other values in the place of some, on some ranks."""
+) -> Callable[[int, str, Result], Result]:
+    """A function that puts other values in the place of some, by the leader of their class and their names."""
     found: dict[tuple[int, str], list[tuple[tuple[int, ...], Array]]] = {}
     numbers = {rank: (one.leader, one.mesh.coordinates(k)) for one in classes for k, rank in enumerate(one.ranks)}
     for (rank, name), value in instead.items():
         leader, at = numbers[rank]
         found.setdefault((leader, name), []).append((at, value))
 
-    def each(leader: int, node: Node, result: Result) -> Result:
-        others = found.get((leader, node.name), ())
+    def each(leader: int, name: str, result: Result) -> Result:
+        others = found.get((leader, name), ())
         if not others:
             return result
         if not isinstance(result, Tensor):

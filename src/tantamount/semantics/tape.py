@@ -3,8 +3,8 @@
 What an operator does with its operands (its row in the table, its attributes, shapes, broadcasting, promotion), and
 which rank waits for which, is found out anew at every execution, and is the same at every one: definitions learn of
 types, never of numbers, which only an interpretation knows. It takes most of the time of small programs. So one
-execution notes which primitives were asked for, of which rank, on which values; later ones do just these, in the
-same order. Each is done by the interpretation of that execution: its rounding errors, its choices among equal
+execution notes which primitives were asked for, of which interpretation, on which values; later ones do just these, in
+the same order. Each is done by the interpretation of that execution: its rounding errors, its choices among equal
 elements, its flags are those that it would have operator by operator.
 
 Two primitives tell a definition something of numbers, how many elements are not zero and a size that was computed
@@ -13,12 +13,12 @@ Two primitives tell a definition something of numbers, how many elements are not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from tantamount.errors import Unsupported
-from tantamount.ir.graph import Graph, Node
+from tantamount.ir.graph import Graph, Node, references
 from tantamount.ops.algebra import Interpretation, Tensor
 from tantamount.ops.builder import Builder
 from tantamount.ops.execute import ConstantOf, Environment, Result
@@ -29,17 +29,16 @@ Each = Callable[[int, Node, Result], Result]
 Way = Callable[[Sequence[Interpretation], Sequence[Mapping[str, Tensor]], ConstantOf, "Each | None"], list[Environment]]
 """How programs are executed: by interpretations, on inputs, with constants, telling of each result."""
 
-_UNMOVED = frozenset({"permute", "reshape", "expand", "slice", "flip", "concat", "convert"})
-# What they make of nothing but constants is another one, and no rounding error, choice or rank has a part in it.
-_FOLDED = _UNMOVED - {"convert"} | {"constant", "table", "iota"}
+_Values = list[Any]  # of one execution, by slot: arrays, and interpretations
+_Step = tuple[int, str, Callable[[_Values], Sequence[Any]], Any]
+"""One primitive: the slot of the interpretation, the primitive's name, its arguments, and the slot of what it gives:
+several, of several things; ``None`` where that is known already."""
+
+_TELLING = frozenset({"nonzero", "number"})
+# What these make of constants is a constant: no rounding error, and no choice, has a part in it.
+_FOLDED = frozenset({"constant", "table", "iota", "permute", "reshape", "expand", "slice", "flip", "concat"})
+_MOVING = _FOLDED | {"convert"}  # may give their operand as it is
 _SMALL = 1 << 16  # elements of a constant that is kept
-
-
-@dataclass(frozen=True, slots=True)
-class _Slot:
-    """The place of a value among those of an execution."""
-
-    number: int
 
 
 @dataclass(slots=True)
@@ -47,7 +46,7 @@ class _Held:
     """A value while primitives are noted; ``fixed``: it is the same at every execution."""
 
     value: Any
-    slot: _Slot
+    slot: int
     fixed: bool = False
 
     @property
@@ -57,17 +56,23 @@ class _Held:
 
 
 @dataclass(slots=True)
-class _Step:
-    """One primitive: ``name`` of the interpretation ``on`` (its slot), on ``arguments`` that may have slots in them; the
-    slots of what it gives (``None``: nothing that is not known); ``after``: the nodes that are finished then, by the
-    numbers of their interpretations; ``left``: slots that nothing reads any more."""
+class _Span:
+    """The steps after which some nodes are ``finished``, by the numbers of their interpretations: one node, or all
+    members' of a collective. ``read`` are the slots that they read, ``left`` those that nothing reads afterwards."""
 
-    on: int
-    name: str
-    arguments: Callable[[list[Any]], Sequence[Any]]
-    out: Any
-    after: tuple[tuple[int, Node], ...] = ()
-    left: tuple[int, ...] = ()
+    steps: list[_Step]
+    read: set[int]
+    finished: list[tuple[int, Node]]
+    left: Sequence[int] = ()
+
+    @property
+    def made(self) -> set[int]:
+        """The slots of what the steps give."""
+        return {slot for *_, out in self.steps for slot in _slots(out)}
+
+
+def _slots(out: Any) -> Sequence[int]:
+    return (out,) if isinstance(out, int) else out or ()
 
 
 class Tape:
@@ -76,17 +81,15 @@ class Tape:
 
     def __init__(self) -> None:
         self.refused: Unsupported | None = None  # these interpretations cannot execute these programs
-        self._steps: list[_Step] | None = None
+        self.noted = False  # the primitives are known
         self._plain = False  # data decide what is executed
-        self._first: list[Any] = []  # values at the beginning: of what is the same at every execution
+        self._first: _Values = []  # at the beginning: of what is the same at every execution
+        self._fixed: set[int] = set()
         self._inputs: list[tuple[int, str, int]] = []  # interpretation, name, slot
         self._constants: list[tuple[int, Graph, Node, int]] = []  # those that are not recorded
-        self._results: list[Environment] = []
-
-    @property
-    def noted(self) -> bool:
-        """True if primitives are known that later executions can do."""
-        return self._steps is not None
+        self._spans: list[_Span] = []
+        self._span_of: dict[tuple[int, str], int] = {}  # the number of the span that finishes a node
+        self._results: list[Environment] = []  # with slots for values
 
     def run(
         self,
@@ -102,7 +105,7 @@ class Tape:
             raise self.refused
         if self._plain:
             return way(on, inputs, constant, each)
-        if self._steps is not None:
+        if self.noted:
             return self._again(on, inputs, constant, each)
         taking = _Taking(on)
         given = [
@@ -116,25 +119,78 @@ class Tape:
         self._plain = taking.plain
         if not self._plain:
             self._take(taking, found)
-        return [_each_value(one, _value_of) for one in found]
+        return [_each_value(one, lambda held: held.value) for one in found]
+
+    def partly(
+        self,
+        on: Sequence[Interpretation],
+        known: Sequence[Mapping[str, Result]],
+        wanted: Sequence[Collection[str]],
+        widened: Callable[[Any], Any],
+        instead: Callable[[int, str, Result], Result],
+        given: Sequence[Collection[str]],
+    ) -> list[Environment]:
+        """The values of ``wanted`` nodes, of those that are ``given``, and of all that they read, by interpretation.
+        What is not wanted is what is ``known`` of an execution, ``widened`` to what these interpretations compute with.
+        ``instead`` gives what stands in the place of a result, or the result. Raises :class:`Unsupported` where two
+        names of one value have come to stand for two."""
+        values = list(self._first)
+        values[: len(on)] = on
+        found: list[Environment] = [{} for _ in on]
+        other: set[tuple[int, str]] = set()  # what has another value than in that execution
+
+        def value(k: int, name: str) -> Result:
+            if name not in found[k]:
+                wide = _each_value({name: known[k][name]}, widened)[name]
+                found[k][name] = instead(k, name, wide)
+                if found[k][name] is not wide:
+                    other.add((k, name))
+            return found[k][name]
+
+        chosen = {self._span_of[k, name] for k, names in enumerate(wanted) for name in names}
+        for span in [self._spans[number] for number in sorted(chosen)]:
+            held: dict[int, tuple[Any, bool]] = {}
+            for k, name in [(k, name) for k, node in span.finished for name in references(node)]:
+                now = _values_of(value(k, name))
+                for slot, one in zip(_values_of(self._results[k][name]), now, strict=True):
+                    before, apart = held.setdefault(slot, (one, (k, name) in other))
+                    if before is not one and (apart or (k, name) in other):
+                        raise Unsupported("one value with two names")
+                    values[slot] = one
+            for slot in span.read & self._fixed:
+                values[slot] = widened(self._first[slot])
+            _do(span.steps, values)
+            for k, node in span.finished:
+                result = _each_value({node.name: self._results[k][node.name]}, values.__getitem__)[node.name]
+                found[k][node.name] = instead(k, node.name, result)
+                other.add((k, node.name))
+        for k, names in enumerate(given):
+            for name in names:
+                value(k, name)
+        return found
 
     def _take(self, taking: _Taking, found: Sequence[Environment]) -> None:
-        self._results = [_each_value(one, lambda held: held.slot) for one in found]
-        self._inputs, self._constants = taking.inputs, taking.constants
-        self._first = taking.first
-        self._steps = taking.steps
-        last: dict[int, _Step] = {}
-        for step, read in zip(taking.steps, taking.read, strict=True):
-            last.update(dict.fromkeys((*read, *(step.out if isinstance(step.out, tuple) else () if step.out is None else (step.out,))), step))
-        kept = taking.kept
-        for one in found:
-            _each_value(one, lambda held: kept.add(held.slot.number))
+        """Keep what was noted."""
+        kept = taking.fixed | taking.inner
+
+        def slot(held: _Held) -> int:
+            kept.add(held.slot)
+            return held.slot
+
+        self._results = [_each_value(one, slot) for one in found]
+        self._inputs, self._constants, self._first = taking.inputs, taking.constants, taking.first
+        self._fixed, self._spans, self.noted = taking.fixed, taking.spans, True
+        self._span_of = {(k, node.name): j for j, span in enumerate(self._spans) for k, node in span.finished}
+        last: dict[int, int] = {}
+        for k, span in enumerate(self._spans):
+            last.update(dict.fromkeys(span.read, k))
+            last.update(dict.fromkeys(span.made, k))
         left: dict[int, list[int]] = {}
-        for number, step in last.items():
-            if number not in kept:
-                left.setdefault(id(step), []).append(number)
-        for step in taking.steps:
-            step.left = tuple(left.get(id(step), ()))
+        for slot, k in last.items():
+            if slot not in kept:
+                left.setdefault(k, []).append(slot)
+        for k, some in left.items():
+            self._spans[k].left = some
 
     def _again(
         self, on: Sequence[Interpretation], inputs: Sequence[Mapping[str, Tensor]], constant: ConstantOf,
@@ -142,58 +198,62 @@ class Tape:
     ) -> list[Environment]:  # fmt: skip
         values = list(self._first)
         values[: len(on)] = on
-        for k, name, number in self._inputs:
-            values[number] = inputs[k][name].value
-        for k, graph, node, number in self._constants:
-            values[number] = constant(graph, node, Builder(on[k], node.name)).value
-        for step in self._steps or ():
-            found = getattr(values[step.on], step.name)(*step.arguments(values))
-            out = step.out
-            if out.__class__ is int:
-                values[out] = found
-            elif out is not None:
-                for number, one in zip(out, found, strict=True):
-                    values[number] = one
+        for k, name, slot in self._inputs:
+            values[slot] = inputs[k][name].value
+        for k, graph, node, slot in self._constants:
+            values[slot] = constant(graph, node, Builder(on[k], node.name)).value
+        for span in self._spans:
+            _do(span.steps, values)
             if each is not None:
-                for k, node in step.after:
+                for k, node in span.finished:
                     each(k, node, None)
-            for number in step.left:
-                values[number] = None
+            for slot in span.left:
+                values[slot] = None
+        return [_each_value(one, values.__getitem__) for one in self._results]
 
-        return [_each_value(one, lambda slot: values[slot.number]) for one in self._results]
+
+def _do(steps: Sequence[_Step], values: _Values) -> None:
+    """Do primitives."""
+    for on, name, arguments, out in steps:
+        found = getattr(values[on], name)(*arguments(values))
+        if out.__class__ is int:
+            values[out] = found
+        elif out is not None:
+            for slot, one in zip(out, found, strict=True):
+                values[slot] = one
 
 
+# ---------------------------------------------------------------------------------------------- while they are noted
 class _Taking:
     """Primitives while they are noted."""
 
     def __init__(self, on: Sequence[Interpretation]) -> None:
-        self.first: list[Any] = []
-        self.kept: set[int] = set()  # slots of what is not forgotten after its last use
-        self.steps: list[_Step] = []
-        self.read: list[set[int]] = []  # slots, by step
+        self.first: _Values = [None for _ in on]
+        self.fixed: set[int] = set()
+        self.inner: set[int] = set()  # slots of interpretations inside of process groups
         self.inputs: list[tuple[int, str, int]] = []
         self.constants: list[tuple[int, Graph, Node, int]] = []
         self.plain = False
-        self.interpretations = [_Noting(self, one, self.slot().number) for one in on]
-
-    def slot(self, value: Any = None) -> _Slot:
-        """A new place."""
-        self.first.append(value)
-        return _Slot(len(self.first) - 1)
+        self.spans: list[_Span] = []
+        self.steps: list[_Step] = []  # those since a node was finished last
+        self.read: set[int] = set()
+        self.interpretations = [_Noting(self, one, k) for k, one in enumerate(on)]
 
     def held(self, value: Any) -> _Held:
         """A new value."""
-        return _Held(value, self.slot())
+        self.first.append(None)
+        return _Held(value, len(self.first) - 1)
 
     def same(self, value: Any) -> _Held:
         """A value that is the same at every execution."""
-        found = _Held(value, self.slot(value), True)
-        self.kept.add(found.slot.number)
-        return found
+        self.first.append(value)
+        slot = len(self.first) - 1
+        self.fixed.add(slot)
+        return _Held(value, slot, True)
 
     def input(self, k: int, name: str, tensor: Tensor) -> Tensor:
         held = self.held(tensor.value)
-        self.inputs.append((k, name, held.slot.number))
+        self.inputs.append((k, name, held.slot))
         return replace(tensor, value=held)
 
     def constant_of(self, constant: ConstantOf) -> ConstantOf:
@@ -203,7 +263,7 @@ class _Taking:
             if node.target in graph.constants:
                 return replace(found, value=self.same(found.value))
             held = self.held(found.value)
-            self.constants.append((on.at, graph, node, held.slot.number))
+            self.constants.append((on.slot, graph, node, held.slot))
             return replace(found, value=held)
 
         return noted
@@ -212,48 +272,66 @@ class _Taking:
         def noted(k: int, node: Node, result: Result) -> Result:
             if each is not None:
                 each(k, node, result)
-            if self.steps:
-                self.steps[-1].after += ((k, node),)
+            self.finish(k, node, result)
             return result
 
         return noted
 
+    def finish(self, k: int, node: Node, result: Result) -> None:
+        """A node ends the steps so far. Where there are none it is another member of the collective before it, or
+        another name of a value."""
+        last = self.spans[-1] if self.spans else None
+        if not self.steps and last is not None:
+            reads = set(references(node))
+            apart = any(one == k and other.name in reads for one, other in last.finished)
+            if not apart and last.made.issuperset(held.slot for held in _values_of(result)):
+                last.finished.append((k, node))
+                return
+        self.spans.append(_Span(self.steps, self.read, [(k, node)]))
+        self.steps, self.read = [], set()
+
     def step(self, on: _Noting, name: str, arguments: tuple[Any, ...]) -> Any:
         """Do a primitive, and note it."""
         read: list[_Held] = []
-        given = tuple(_unheld(one, read) for one in arguments)
+        given: list[Any] = []
+        for one in arguments:
+            if one.__class__ is _Held:
+                read.append(one)
+                given.append(one.value)
+            else:
+                given.append(_unheld(one, read) if one.__class__ in _NESTED else one)
         found = getattr(on.inner, name)(*given)
-        if name in ("nonzero", "number"):
+        if name in _MOVING:
+            for one in read:
+                if one.value is found:
+                    return one
+            if name in _FOLDED and found.size <= _SMALL and all(map(_is_fixed, read)):
+                return self.same(found)
+        elif name in _TELLING:
             self.plain = True
             return self.held(found) if name == "nonzero" else found
-        if name in _UNMOVED or name in _FOLDED:
-            same = next((one for one in read if one.value is found), None)
-            if same is not None:
-                return same
-            if name in _FOLDED and all(one.fixed for one in read) and found.size <= _SMALL:
-                return self.same(found)
         out, result = self._noted(name, found, read)
-        self.steps.append(_Step(on.at, name, _arguments(arguments), out))
-        self.read.append({one.slot.number for one in read})
+        self.steps.append((on.slot, name, _arguments(arguments, read), out))
+        self.read.update([one.slot for one in read])
         return result
 
     def _noted(self, name: str, found: Any, read: Sequence[_Held]) -> tuple[Any, Any]:
         """The slots of what a primitive gives, and the same as values that are noted."""
         if name == "enter_group":
             inner, value = found
-            on, held = _Noting(self, inner, self.slot().number), self.held(value)
-            self.kept.add(on.at)
-            return (on.at, held.slot.number), (on, held)
+            on, held = self.held(inner).slot, self.held(value)
+            self.inner.add(on)
+            return (on, held.slot), (_Noting(self, inner, on), held)
         if name == "rows":
             several = tuple(map(self.held, found))
-            return tuple(one.slot.number for one in several), several
+            return tuple(one.slot for one in several), several
         if found is None or isinstance(found, bool):
             return None, found
-        same = next((one for one in read if one.value is found), None)
-        if same is not None:
-            return None, same
+        for one in read:
+            if one.value is found:
+                return None, one
         held = self.held(found)
-        return held.slot.number, held
+        return held.slot, held
 
 
 def _noting(name: str) -> Callable[..., Any]:
@@ -266,8 +344,8 @@ def _noting(name: str) -> Callable[..., Any]:
 class _Noting(Interpretation):
     """An interpretation of which all that is asked is noted."""
 
-    def __init__(self, taking: _Taking, inner: Interpretation, at: int) -> None:
-        self.taking, self.inner, self.at = taking, inner, at
+    def __init__(self, taking: _Taking, inner: Interpretation, slot: int) -> None:
+        self.taking, self.inner, self.slot = taking, inner, slot
 
     constant, table, iota = map(_noting, ("constant", "table", "iota"))
     unknown, uninitialised, mask, draw = map(_noting, ("unknown", "uninitialised", "mask", "draw"))
@@ -287,56 +365,66 @@ class _Noting(Interpretation):
     enter_group, leave_group = map(_noting, ("enter_group", "leave_group"))
 
 
+# ---------------------------------------------------------------------------------------------- arguments and results
+_NESTED = frozenset({tuple, list})
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """The place of a value in an argument."""
+
+    number: int
+
+
 def _unheld(argument: Any, read: list[_Held]) -> Any:
     """An argument with values in the places of what holds them, which are listed."""
     kind = argument.__class__
     if kind is _Held:
         read.append(argument)
         return argument.value
-    if kind is tuple or kind is list:
-        return kind([_unheld(one, read) for one in argument])
+    if kind in _NESTED:
+        before = len(read)
+        found = [_unheld(one, read) for one in argument]
+        return argument if len(read) == before else kind(found)
     return argument
 
 
-def _arguments(arguments: tuple[Any, ...]) -> Callable[[list[Any]], Sequence[Any]]:
-    """A function that gives the arguments of a primitive for the values of an execution."""
-    places = [one.slot.number if one.__class__ is _Held else None for one in arguments]
-    rest = arguments[sum(place is not None for place in places) :]
-    leading = [place for place in places if place is not None]
-    if not any(map(_holds, rest)):
-        if len(leading) == 1:
-            (a,) = leading
-            return lambda values: (values[a], *rest)
-        if len(leading) == 2:
-            a, b = leading
-            return lambda values: (values[a], values[b], *rest)
-    template = tuple(map(_template, arguments))
+def _is_fixed(held: _Held) -> bool:
+    return held.fixed
+
+
+def _arguments(arguments: tuple[Any, ...], read: Sequence[_Held]) -> Callable[[_Values], Sequence[Any]]:
+    """A function that gives the arguments of a primitive from the values of an execution."""
+    count = len(read)
+    rest = arguments[count:]
+    if count == 1 and arguments[0].__class__ is _Held:
+        a = read[0].slot
+        return lambda values: (values[a], *rest)
+    if count == 2 and arguments[0].__class__ is arguments[1].__class__ is _Held:
+        a, b = read[0].slot, read[1].slot
+        return lambda values: (values[a], values[b], *rest)
+    template = [_template(one) for one in arguments]
     return lambda values: [_filled(one, values) for one in template]
-
-
-def _holds(argument: Any) -> bool:
-    kind = argument.__class__
-    return kind is _Held or (kind in (tuple, list) and any(map(_holds, argument)))
 
 
 def _template(argument: Any) -> Any:
     kind = argument.__class__
     if kind is _Held:
-        return argument.slot
-    if kind in (tuple, list) and _holds(argument):
-        return [_template(one) for one in argument]
-    return argument
+        return _Slot(argument.slot)
+    return kind([_template(one) for one in argument]) if kind in _NESTED else argument
 
 
-def _filled(argument: Any, values: list[Any]) -> Any:
+def _filled(argument: Any, values: _Values) -> Any:
     kind = argument.__class__
     if kind is _Slot:
         return values[argument.number]
-    return [_filled(one, values) for one in argument] if kind is list else argument
+    return kind([_filled(one, values) for one in argument]) if kind in _NESTED else argument
 
 
-def _value_of(held: _Held) -> Any:
-    return held.value
+def _values_of(result: Result) -> list[Any]:
+    """The values of the tensors of a result."""
+    some = result if isinstance(result, tuple) else (result,)
+    return [x.value for x in some if isinstance(x, Tensor)]
 
 
 def _each_value(environment: Mapping[str, Result], change: Callable[[Any], Any]) -> Environment:
