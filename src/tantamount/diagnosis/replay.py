@@ -61,13 +61,10 @@ class Replay:
         self.small = plan.together
         alone = not any(_sends(graph) for graph in graphs)
         inputs = [input_tensors(graph, values) for graph, values in zip(graphs, on.ranks, strict=True)]
-        together = (
-            run_stacked(
-                graphs, mesh, inputs, seed=seed, constants=on.constants, masks=on.masks, tape=plan.tapes.together
-            )
-            if plan.together and alone
-            else None
-        )
+        together = None
+        if plan.together and alone:
+            how = {"constants": on.constants, "masks": on.masks, "tape": plan.tapes.together, "classes": plan.classes}
+            together = run_stacked(graphs, mesh, inputs, seed=seed, **how)
         self._tape: Tape | None = None  # by which all ranks were executed
         if together is not None:
             self.environments = [dict(one) for one in together.environments]
@@ -391,6 +388,7 @@ class Replay:
                     self._by_class(computed),
                     self._by_class(given),
                     self.given.masks,
+                    self.seed,
                 )
         except (TantamountError, ValueError, IndexError):
             return None

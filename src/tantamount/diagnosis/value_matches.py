@@ -119,8 +119,7 @@ class ValueMatches:
 
     @cached_property
     def _multiples(self) -> Mapping[int, Sequence[tuple[Part, float]]]:
-        """The same of all values of the implementation that the output depends on, by their identity: all of them are
-        asked for, and together they cost less."""
+        """The same of all values of the implementation above the output, by identity: together they cost less."""
         values = {id(value): value for c in self.classes for p in c.places if (value := self.value(p)).size}
         return dict(zip(values, map(tuple, self._known.multiples_of_all([*values.values()])), strict=True))
 
@@ -145,8 +144,7 @@ class ValueMatches:
 
     def multiples(self, value: Array) -> Iterator[tuple[Part, float]]:
         """The parts of specification tensors that a tensor is a multiple of, and which multiple it is."""
-        held = self._multiples.get(id(value))
-        return self._known.multiples(value) if held is None else iter(held)
+        return iter(self._multiples.get(id(value)) or self._known.multiples(value))
 
     def is_part(self, value: Array) -> Part | None:
         """The first part of a specification tensor that has these values, if they are not all 0: zeros say nothing."""

@@ -24,6 +24,7 @@ from tantamount.ir.job import SAME_NAME, Job
 from tantamount.ir.types import DType, Kind, Shape
 from tantamount.limits import Limits
 from tantamount.ops.algebra import Law, Number
+from tantamount.ops.classes import RankClass, rank_classes
 from tantamount.ops.functions import Ties
 from tantamount.proof.draws import DRAWN, law_of
 from tantamount.proof.inputs import Inputs
@@ -68,6 +69,7 @@ class Tapes:
     ranks: Tape = field(default_factory=Tape)
     together: Tape = field(default_factory=Tape)
     flagged: bool = False
+    classes: Sequence[RankClass] | None = None
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,13 @@ class Plan:
     together: bool = False
     proved: bool = True
     tapes: Tapes = field(default_factory=Tapes)
+
+    @property
+    def classes(self) -> Sequence[RankClass]:
+        """The classes of ranks that run one program, up to numbers."""
+        if self.tapes.classes is None:
+            self.tapes.classes = rank_classes(self.job.implementation, self.job.mesh)
+        return self.tapes.classes
 
 
 @dataclass(frozen=True)
@@ -276,7 +285,7 @@ def _execute(plan: Plan, leaves: Leaves, seed: int, ties: Ties, noise: int, stac
     if stacked or (plan.together and not plan.tapes.flagged):
         actual = interpret_stacked(
             job.implementation, job.mesh, on.ranks, seed=seed, constants=on.constants, ties=ties, noise=noise,
-            masks=on.masks, tape=plan.tapes.together,
+            masks=on.masks, tape=plan.tapes.together, classes=plan.classes,
         )  # fmt: skip
         if actual is not None and not stacked and any(one.flags for one in actual):
             actual = None  # whose they are is asked for

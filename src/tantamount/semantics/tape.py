@@ -317,7 +317,7 @@ class _Taking:
 
     def _noted(self, name: str, found: Any, read: Sequence[_Held]) -> tuple[Any, Any]:
         """The slots of what a primitive gives, and the same as values that are noted."""
-        if name == "enter_group":
+        if name in ("enter_group", "of_rank"):
             inner, value = found
             on, held = self.held(inner).slot, self.held(value)
             self.inner.add(on)
@@ -363,6 +363,7 @@ class _Noting(Interpretation):
     maximum_over, gather, scatter, rows = map(_noting, ("maximum_over", "gather", "scatter", "rows"))
     nonzero, number, lost = map(_noting, ("nonzero", "number", "lost"))
     enter_group, leave_group = map(_noting, ("enter_group", "leave_group"))
+    of_rank, of_ranks = map(_noting, ("of_rank", "of_ranks"))  # of all ranks as one
 
 
 # ---------------------------------------------------------------------------------------------- arguments and results
