@@ -90,6 +90,7 @@ class _Search:
     seed: int = 0  # of the next input
     cautious: bool = False  # every difference is confirmed when it is found
     together: bool = False  # the search ends where one input refutes some outputs, and not all
+    first: str = ""  # the output that is shown, if it differs
 
     def sample(self, seed: int, scale: Scale, open_: Sequence[str]) -> None:
         leaves = draw(self.plan, seed, scale)
@@ -107,8 +108,8 @@ class _Search:
                 self.agreed[name] = self.agreed.get(name, 0) + bool(checked.compared)
                 self.small[name] = max(self.small.get(name, 0.0), checked.small)
             elif difference.stop or not difference.fails or not execution.underflow:
-                # of a single output the simplest input that is found is confirmed, instead of this one
-                later = len(open_) == 1 and not (self.found or self.cautious or self.singular or sampled)
+                # of the first output the simplest input that is found is confirmed, instead of this one
+                later = name == self.first and not (self.cautious or self.singular or sampled)
                 if later or confirm(
                     self.plan, claim, leaves, seed, difference, done, singular=name in self.singular, sampled=sampled
                 ):
@@ -140,9 +141,9 @@ def search_on(plan: Plan, outputs: tuple[OutputReport, ...], agreeing: int = 0, 
     """The same, of the programs of a plan; ``together``: only if one input refutes all outputs that are not proved.
     Raises :class:`NotExecuted`."""
     singular = frozenset(o.name for o in outputs if o.reason and PARTLY in o.reason)
-    return _searched(
-        outputs, _open(plan.job, outputs), _Search(plan, {}, {}, {}, singular, together=together), agreeing
-    )
+    open_ = _open(plan.job, outputs)
+    state = _Search(plan, {}, {}, {}, singular, together=together, first=open_[0] if open_ else "")
+    return _searched(outputs, open_, state, agreeing)
 
 
 def _open(job: Job, outputs: Sequence[OutputReport]) -> list[str]:
