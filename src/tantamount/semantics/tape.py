@@ -157,7 +157,8 @@ class Tape:
                     if before is not one and (apart or (k, name) in other):
                         raise Unsupported("one value with two names")
                     values[slot] = one
-            for slot in span.read & self._fixed:
+            results = [slot for k, node in span.finished for slot in _values_of(self._results[k][node.name])]
+            for slot in self._fixed.intersection([*span.read, *results]):
                 values[slot] = widened(self._first[slot])
             _do(span.steps, values)
             for k, node in span.finished:
