@@ -68,8 +68,12 @@ def find_mismatch(
     told: Account | None = None
     parted: Parted | None = None
 
+    accounts: dict[int, tuple[Repair, Account]] = {}  # by the identity of the change, which stays while it is known
+
     def tell(one: Repair) -> Account:
-        return account(one.matches, one.edit, one.c, proof.job)
+        if id(one.edit) not in accounts:
+            accounts[id(one.edit)] = one, account(one.matches, one.edit, one.c, proof.job)
+        return accounts[id(one.edit)][1]
 
     followed = Followed(proof, proof.options.effort.bounds.repair_seconds + max(seconds, 0.0), refuted, tell, proves)
     for found in find_repairs(plan, refuted, seconds, followed.of_all) if plan is not None and refuted else ():

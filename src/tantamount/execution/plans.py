@@ -63,7 +63,8 @@ class _Unpaired(TantamountError):
 @dataclass
 class Tapes:
     """The primitives of the programs of a plan, once they were executed: of the specification, of ranks executed one by
-    one, and of ranks executed as one. ``flagged``: an execution of ranks as one did not say whose its flags are."""
+    one, and of ranks executed as one. ``flagged``: an execution of ranks as one did not say whose its flags are.
+    ``classes``: of the ranks, once they are asked for."""
 
     specification: Tape = field(default_factory=Tape)
     ranks: Tape = field(default_factory=Tape)
