@@ -21,8 +21,8 @@ from tantamount.ir.relation_types import box_at
 from tantamount.semantics.reference import Array
 
 __all__ = [
-    "Box", "Parts", "added_up", "close", "cut", "direction", "fingerprint", "placements", "rows_of", "summable",
-    "windows",
+    "Box", "Parts", "added_up", "close", "cut", "direction", "fingerprint", "parted_as", "placements", "rows_of",
+    "summable", "windows",
 ]  # fmt: skip
 
 P = TypeVar("P")
@@ -195,6 +195,11 @@ def windows(effort: Effort, whole: Array, shape: tuple[int, ...]) -> Iterator[tu
     blocks = squeezed.reshape(sizes).transpose([*range(0, len(sizes), 2), *range(1, len(sizes), 2)])
     ranges = [[(k * n, (k + 1) * n) for k in range(count)] for n, count in zip(local, counts, strict=True)]
     yield from zip(product(*ranges), blocks.reshape(-1, *shape), strict=True)
+
+
+def parted_as(effort: Effort, whole: Array, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
+    """The first of some shapes in which a tensor has parts: see :func:`windows`."""
+    return next((shape for shape in shapes if next(windows(effort, whole, shape), None) is not None), None)
 
 
 def cut(value: Array, box: Box) -> Array:

@@ -328,7 +328,7 @@ class _Search:
         return best
 
     def _gain(self, move: Sequence[int], best: Mapping[int, int], price: int) -> int:
-        """What of the price of the best sizes an eighth of some saves, if other sizes followed without rounding."""
+        """The price that an eighth of some sizes saves, if other sizes followed without rounding."""
         return price - self.price({**best, **{v: best[v] // 8 for v in move}})
 
 

@@ -12,8 +12,11 @@ import pytest
 from support.graphs_of_samples import called
 from support.training_steps import Steps, training_step
 from tantamount.errors import TantamountError, Unsupported
+from tantamount.ir.graph import Graph, Node, Output, Ref
 from tantamount.ir.mesh import Mesh
+from tantamount.ir.types import DType, TensorType
 from tantamount.ops.algebra import Interpretation
+from tantamount.ops.classes import rank_classes
 from tantamount.ops.functions import Ties
 from tantamount.samples.operators.table import SAMPLES, Operand, Sample
 from tantamount.semantics.interpret import Evaluation, interpret, interpret_ranks, random_inputs
@@ -70,6 +73,32 @@ def test_a_training_step_of_several_ranks(tmp_path: Path, how: Callable[..., lis
         found = how(job.implementation, job.mesh, inputs, noise=noise, seed=seed, tape=tape)
         for one, other in zip(found, how(job.implementation, job.mesh, inputs, noise=noise, seed=seed), strict=True):
             same(one, other)
+    assert tape.noted
+
+
+def of_rank(number: int) -> Graph:
+    """A program with a number, an operand, and a part, which is none, of its own; and with memory that nobody wrote."""
+    x = Node("x", "input", "x", type=TensorType((6, 4), DType.FLOAT32))
+    m = Node("m", "call", "aten.mul.Scalar", (Ref("x"), float(number)))
+    s = Node("s", "call", "aten.slice.Tensor", (Ref("m"), 0, number, number + 2))
+    y = Node("y", "call", "_c10d_functional.all_reduce.default", (Ref("s"), "sum", "tp"))
+    e = Node("e", "call", "aten.empty_like.default", (Ref("y"),))
+    return Graph((x, m, s, y, e), (Output("y", "y"), Output("e", "e")))
+
+
+@pytest.mark.parametrize("noise", [0, 2])
+def test_ranks_whose_numbers_differ_are_executed_as_one(noise: int) -> None:
+    graphs, mesh, tape = [of_rank(1), of_rank(3)], Mesh({"tp": 2}, {"tp": ("tp",)}), Tape()
+    for seed in range(3):
+        inputs = [random_inputs(graph, seed + rank) for rank, graph in enumerate(graphs)]
+        wanted = interpret_ranks(graphs, mesh, inputs, seed=seed)
+        found = interpret_stacked(
+            graphs, mesh, inputs, seed=seed, noise=noise, tape=tape, classes=rank_classes(graphs, mesh)
+        )
+        assert found is not None
+        for one, other in zip(found, wanted, strict=True):
+            for name in other:
+                np.testing.assert_allclose(one.array(name), other.array(name), rtol=1e-13)
     assert tape.noted
 
 
