@@ -63,8 +63,10 @@ class Replay:
         inputs = [input_tensors(graph, values) for graph, values in zip(graphs, on.ranks, strict=True)]
         together = None
         if plan.together and alone:
-            how = {"constants": on.constants, "masks": on.masks, "tape": plan.tapes.together, "classes": plan.classes}
-            together = run_stacked(graphs, mesh, inputs, seed=seed, **how)
+            together = run_stacked(
+                graphs, mesh, inputs, seed=seed, constants=on.constants, masks=on.masks, tape=plan.tapes.together,
+                classes=plan.classes,
+            )  # fmt: skip
         self._tape: Tape | None = None  # by which all ranks were executed
         if together is not None:
             self.environments = [dict(one) for one in together.environments]
@@ -81,8 +83,8 @@ class Replay:
     def specification(self, inputs: Mapping[str, Array]) -> Evaluation:
         """The specification on other inputs."""
         constants, masks = self.given.constants, self.given.masks(None)
-        how = {"constants": constants, "masks": masks, "tape": self._tapes.specification}
-        return interpret(self.job.specification, inputs, seed=self.seed, **how)
+        tape = self._tapes.specification
+        return interpret(self.job.specification, inputs, seed=self.seed, constants=constants, masks=masks, tape=tape)
 
     def _run(
         self,

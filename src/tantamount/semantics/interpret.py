@@ -109,7 +109,9 @@ def interpret(
     def way(
         on: Sequence[Interpretation], given: Sequence[Mapping[str, Tensor]], constant: ConstantOf, each: Each | None
     ) -> list[Environment]:
-        tell = None if each is None else lambda node, result: each(0, node, result)
+        def tell(node: Node, result: Result) -> Result:
+            return result if each is None else each(0, node, result)
+
         return [run(graph, on[0], given[0], constant=constant, each=tell)]
 
     given = [input_tensors(graph, inputs)]

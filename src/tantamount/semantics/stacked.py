@@ -278,10 +278,13 @@ def run_stacked(
         return run_ranks(graphs, mesh, on, given, constant=constant, classes=classes, each=told, compute=compute)
 
     programs = {one.leader: [graphs[rank] for rank in one.ranks] for one in classes}
-    replaced = _replacing(classes, instead) if instead else None
-    replacing = None if replaced is None else lambda rank, node, result: replaced(rank, node.name, result)
+    replaced = _replacing(classes, instead or {})
+
+    def replacing(rank: int, node: Node, result: Result) -> Result:
+        return replaced(rank, node.name, result)
+
     try:
-        found = executed(way, each, [*map(together, classes)], constant, replacing, tape)
+        found = executed(way, each, [*map(together, classes)], constant, replacing if instead else None, tape)
     except Unsupported:
         return None
     environments: list[Mapping[str, Result]] = [{} for _ in graphs]

@@ -174,11 +174,11 @@ class Tape:
         """Keep what was noted."""
         kept = taking.fixed | taking.inner
 
-        def slot(held: _Held) -> int:
+        def slot_of(held: _Held) -> int:
             kept.add(held.slot)
             return held.slot
 
-        self._results = [_each_value(one, slot) for one in found]
+        self._results = [_each_value(one, slot_of) for one in found]
         self._inputs, self._constants, self._first = taking.inputs, taking.constants, taking.first
         self._fixed, self._spans, self.noted = taking.fixed, taking.spans, True
         self._span_of = {(k, node.name): j for j, span in enumerate(self._spans) for k, node in span.finished}
