@@ -8,7 +8,8 @@ the same order. Each is done by the interpretation of that execution: its roundi
 elements, its flags are those that it would have operator by operator.
 
 Two primitives tell a definition something of numbers, how many elements are not zero and a size that was computed
-(``nonzero``, ``number``). What asks for them is executed operator by operator every time.
+(``nonzero``, ``number``). What asks for them is executed operator by operator every time, as are programs of very many
+primitives.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ _TELLING = frozenset({"nonzero", "number"})
 _FOLDED = frozenset({"constant", "table", "iota", "permute", "reshape", "expand", "slice", "flip", "concat"})
 _MOVING = _FOLDED | {"convert"}  # may give their operand as it is
 _SMALL = 1 << 16  # elements of a constant that is kept
+_MOST = 1 << 17  # steps that are kept: some fifty megabytes
 
 
 @dataclass(slots=True)
@@ -80,9 +82,9 @@ class Tape:
     interpretations of one kind; their inputs always have the same types."""
 
     def __init__(self) -> None:
-        self.refused: Unsupported | None = None  # these interpretations cannot execute these programs
+        self.refused = ""  # why these interpretations cannot execute these programs, whatever the numbers are
         self.noted = False  # the primitives are known
-        self._plain = False  # data decide what is executed
+        self._plain = False  # data decide what is executed, or it is too much to be kept
         self._first: _Values = []  # at the beginning: of what is the same at every execution
         self._fixed: set[int] = set()
         self._inputs: list[tuple[int, str, int]] = []  # interpretation, name, slot
@@ -101,8 +103,8 @@ class Tape:
     ) -> list[Environment]:
         """The values that executing programs in this ``way`` gives. ``each`` is told of results that are finished,
         with no value but at the first execution, and may not replace them."""
-        if self.refused is not None:
-            raise self.refused
+        if self.refused:
+            raise Unsupported(self.refused)
         if self._plain:
             return way(on, inputs, constant, each)
         if self.noted:
@@ -114,7 +116,7 @@ class Tape:
         try:
             found = way(taking.interpretations, given, taking.constant_of(constant), taking.each(each))
         except Unsupported as problem:
-            self.refused = problem
+            self.refused = "" if taking.plain else problem.reason
             raise
         self._plain = taking.plain
         if not self._plain:
@@ -236,6 +238,7 @@ class _Taking:
         self.constants: list[tuple[int, Graph, Node, int]] = []
         self.plain = False
         self.spans: list[_Span] = []
+        self.count = 0  # of the steps in them
         self.steps: list[_Step] = []  # those since a node was finished last
         self.read: set[int] = set()
         self.interpretations = [_Noting(self, one, k) for k, one in enumerate(on)]
@@ -288,6 +291,10 @@ class _Taking:
             if not apart and last.made.issuperset(held.slot for held in _values_of(result)):
                 last.finished.append((k, node))
                 return
+        self.count += len(self.steps)
+        if self.count > _MOST:
+            self.plain = True
+            self.spans.clear()
         self.spans.append(_Span(self.steps, self.read, [(k, node)]))
         self.steps, self.read = [], set()
 

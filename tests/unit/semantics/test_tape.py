@@ -11,7 +11,7 @@ import pytest
 
 from support.graphs_of_samples import called
 from support.training_steps import Steps, training_step
-from tantamount.errors import TantamountError, Unsupported
+from tantamount.errors import TantamountError
 from tantamount.ir.graph import Graph, Node, Output, Ref
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.types import DType, TensorType
@@ -106,7 +106,16 @@ def test_what_cannot_be_executed_as_one_is_not_tried_again() -> None:
     graph, tape = called(Sample("aten.native_dropout.default", (Operand((4, 4)), 0.5, True))), Tape()
     for _ in range(2):
         assert interpret_stacked([graph] * 2, Mesh({"a": 2}, {}), [random_inputs(graph, 0)] * 2, tape=tape) is None
-    assert isinstance(tape.refused, Unsupported)
+    assert tape.refused
+
+
+def test_what_is_too_much_to_be_kept_is_executed_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tantamount.semantics.tape._MOST", 1)
+    graph, tape = of_rank(1), Tape()
+    for seed in range(2):
+        inputs = random_inputs(graph, seed)
+        same(interpret(graph, inputs, tape=tape), interpret(graph, inputs))
+    assert not tape.noted
 
 
 def test_all_that_an_interpretation_is_asked_is_noted() -> None:
