@@ -6,7 +6,7 @@ Everything is compared by a few random projections: they are linear, so that mul
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import product
 from math import isfinite, isinf, isnan, prod
 from typing import Generic, TypeVar
@@ -20,7 +20,10 @@ from tantamount.ir.relation import Shard
 from tantamount.ir.relation_types import box_at
 from tantamount.semantics.reference import Array
 
-__all__ = ["Box", "Parts", "close", "cut", "direction", "fingerprint", "placements", "rows_of", "summable", "windows"]
+__all__ = [
+    "Box", "Parts", "added_up", "close", "cut", "direction", "fingerprint", "parted_as", "placements", "rows_of",
+    "summable", "windows",
+]  # fmt: skip
 
 P = TypeVar("P")
 Box = tuple[tuple[int, int], ...]
@@ -149,6 +152,10 @@ def close(a: Array, b: Array) -> bool:
     if a.shape != b.shape:
         return False
     x, y = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    with np.errstate(all="ignore"):
+        apart = float(np.abs(x - y).max(initial=0.0))
+    if isfinite(apart):  # then both are
+        return apart <= _ROUNDING * max(float(np.abs(x).max(initial=0.0)), 1e-300)
     largest = max(float(np.abs(x[np.isfinite(x)]).max(initial=0.0)), 1e-300)
     with np.errstate(all="ignore"):
         same = (x == y) | (np.abs(x - y) <= _ROUNDING * largest) | (np.isnan(x) & np.isnan(y))
@@ -160,6 +167,11 @@ def summable(values: Sequence[Array]) -> bool:
     if len(values) < 2 or not all(v.size and v.shape == values[0].shape for v in values):
         return False
     return not all(close(v, values[0]) for v in values[1:])
+
+
+def added_up(values: Sequence[Array]) -> Array:
+    """The sum of tensors of one shape."""
+    return np.asarray(reduce(np.add, values) if values[0].dtype.kind == "f" else np.sum(np.stack(values), axis=0))
 
 
 def windows(effort: Effort, whole: Array, shape: tuple[int, ...]) -> Iterator[tuple[Box | None, Array]]:
@@ -183,6 +195,11 @@ def windows(effort: Effort, whole: Array, shape: tuple[int, ...]) -> Iterator[tu
     blocks = squeezed.reshape(sizes).transpose([*range(0, len(sizes), 2), *range(1, len(sizes), 2)])
     ranges = [[(k * n, (k + 1) * n) for k in range(count)] for n, count in zip(local, counts, strict=True)]
     yield from zip(product(*ranges), blocks.reshape(-1, *shape), strict=True)
+
+
+def parted_as(effort: Effort, whole: Array, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
+    """The first of some shapes in which a tensor has parts: see :func:`windows`."""
+    return next((shape for shape in shapes if next(windows(effort, whole, shape), None) is not None), None)
 
 
 def cut(value: Array, box: Box) -> Array:
@@ -248,7 +265,13 @@ class Parts(Generic[P]):
 
     def equal(self, value: Array) -> Iterator[P]:
         """The tensors that a tensor equals, in the order in which they were added."""
-        key, scale = _key(value)
+        return self._equal(*_key(value))
+
+    def equal_of_all(self, values: Sequence[Array]) -> list[Iterator[P]]:
+        """:meth:`equal` of each of several tensors, at the cost of about one for each shape and kind of element."""
+        return [self._equal(*key) for key in _keys(values)]
+
+    def _equal(self, key: object, scale: float) -> Iterator[P]:
         for part, one in self._found.get(key, ()) if key is not None else ():
             if scale == one or (one and abs(scale / one - 1) < _SAME):
                 yield part
@@ -291,7 +314,6 @@ def rows_of(whole: Array, value: Array) -> tuple[int, ...] | None:
     """The rows (of the first dimension) of a tensor that another one has, by number; ``None`` if it has others as
     well."""
     known = Parts[int]()
-    for k, row in enumerate(whole):
-        known.add(k, np.asarray(row))
-    found = [next(known.equal(np.asarray(row)), None) for row in value]
+    known.add_all([(k, np.asarray(row)) for k, row in enumerate(whole)])
+    found = [next(same, None) for same in known.equal_of_all([np.asarray(row) for row in value])]
     return None if any(k is None for k in found) else tuple(k for k in found if k is not None)

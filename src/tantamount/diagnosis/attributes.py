@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import zip_longest
@@ -26,13 +27,15 @@ class Attributes(Names):
         above = self.matches.replay.above([self.place])
         graph = self.matches.job.specification
         theirs = [graph.by_name[name] for name in ancestors(graph, wanted[0])]
+        mine = Counter((rank, self.node((rank, name)).target) for rank, name in above)
         found: list[Account] = []
         instead: dict[Place, Node] = {}
         for place in self.matches.replay.order:
             node = self.node(place)
+            if place not in above or mine[place[0], node.target] != 1:
+                continue
             same = [n for n in theirs if n.op == "call" and n.target == node.target]
-            mine = [p for p in above if self.node(p).target == node.target and p[0] == place[0]]
-            if place in above and len(same) == len(mine) == 1:
+            if len(same) == 1:
                 one = self._literals_differ(place, same[0])
                 if one is not None:
                     found.append(one)

@@ -10,7 +10,19 @@ from tantamount.diagnosis.naming import Account
 from tantamount.diagnosis.search import Repair
 from tantamount.proof import Proof
 
-__all__ = ["Followed"]
+__all__ = ["Followed", "once"]
+
+
+def once(tell: Callable[[Repair], Account]) -> Callable[[Repair], Account]:
+    """The same function, which is asked once for each change."""
+    known: dict[int, tuple[Repair, Account]] = {}  # by identity of the change, which stays while its repair is kept
+
+    def told(repair: Repair) -> Account:
+        if id(repair.edit) not in known:
+            known[id(repair.edit)] = repair, tell(repair)
+        return known[id(repair.edit)][1]
+
+    return told
 
 
 class Followed:

@@ -21,7 +21,7 @@ from tantamount.calculus.compare import Difference, equal
 from tantamount.calculus.forms import Form, reshape
 from tantamount.calculus.terms import Polynomial
 from tantamount.diagnosis.explain import Finding, describe
-from tantamount.diagnosis.following import Followed
+from tantamount.diagnosis.following import Followed, once
 from tantamount.diagnosis.hints import NO_HINT, Hint
 from tantamount.diagnosis.kinds import account
 from tantamount.diagnosis.naming import Account
@@ -67,9 +67,7 @@ def find_mismatch(
     repair: Repair | None = None
     told: Account | None = None
     parted: Parted | None = None
-
-    def tell(one: Repair) -> Account:
-        return account(one.matches, one.edit, one.c, proof.job)
+    tell = once(lambda one: account(one.matches, one.edit, one.c, proof.job))
 
     followed = Followed(proof, proof.options.effort.bounds.repair_seconds + max(seconds, 0.0), refuted, tell, proves)
     for found in find_repairs(plan, refuted, seconds, followed.of_all) if plan is not None and refuted else ():

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tantamount.correspond.values import summable
+from tantamount.correspond.values import added_up, summable
 from tantamount.diagnosis.edits import Edit
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import Part, ValueMatches
@@ -88,4 +88,4 @@ def _totals(matches: ValueMatches, known: Mapping[Place, Array], place: Place) -
         values = [known[one] if one in known else matches.value(one) for one in members]
         if summable(values):
             with np.errstate(invalid="ignore"):  # an infinity of a mask on one rank, another one on the next
-                yield np.sum(np.stack(values), axis=0)
+                yield added_up(values)

@@ -7,7 +7,7 @@ own, whose inputs are the values of the first execution.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from heapq import heapify, heappop, heappush
@@ -23,16 +23,18 @@ from tantamount.execution.plans import Given, Leaves, Plan, given
 from tantamount.ir.graph import Graph, Node, references
 from tantamount.ir.job import Job
 from tantamount.ir.relation import rank_tensors
-from tantamount.ops.algebra import Tensor
+from tantamount.ops.algebra import Interpretation, Tensor
 from tantamount.ops.builder import Builder
 from tantamount.ops.calls import operator_of
-from tantamount.ops.execute import Environment, Result, run, run_node
+from tantamount.ops.classes import rank_classes
+from tantamount.ops.execute import ConstantOf, Environment, Result, run, run_node
 from tantamount.ops.lockstep import run_ranks
 from tantamount.ops.messages import Postbox
 from tantamount.proof.outputs import output_node
-from tantamount.semantics.interpret import Evaluation, constant_of, input_tensors, interpret
+from tantamount.semantics.interpret import Evaluation, constant_of, executed, input_tensors, interpret
 from tantamount.semantics.reference import Array, Reference
-from tantamount.semantics.stacked import run_stacked
+from tantamount.semantics.stacked import run_changed, run_stacked
+from tantamount.semantics.tape import Each, Tape
 
 __all__ = ["Changes", "Place", "Replay", "differing", "typed"]
 
@@ -52,20 +54,26 @@ class Replay:
         self.allowed = plan.store.effort
         self.seed = seed
         self.given: Given = given(plan, leaves, seed)
-        on = self.given
+        on, self._tapes = self.given, plan.tapes
         self.expected = self.specification(on.specification)
-        graphs = self.job.implementation
-        postbox = Postbox(self.job.mesh)
+        graphs, mesh = self.job.implementation, self.job.mesh
+        postbox = Postbox(mesh)
         self.small = plan.together
-        alike = plan.together and not any(_sends(graph) for graph in graphs)
+        alone = not any(_sends(graph) for graph in graphs)
         inputs = [input_tensors(graph, values) for graph, values in zip(graphs, on.ranks, strict=True)]
-        together = (
-            run_stacked(graphs, self.job.mesh, inputs, seed=seed, constants=on.constants, masks=on.masks)
-            if alike
-            else None
-        )
+        together = None
+        if plan.together and alone:
+            together = run_stacked(
+                graphs, mesh, inputs, seed=seed, constants=on.constants, masks=on.masks, tape=plan.tapes.together,
+                classes=plan.classes,
+            )  # fmt: skip
+        self._tape: Tape | None = None  # by which all ranks were executed
         if together is not None:
             self.environments = [dict(one) for one in together.environments]
+            self._tape, self._classes, self._stacked = plan.tapes.together, together.classes, together.stacked
+        elif alone:
+            self._tape, self._classes = plan.tapes.ranks, rank_classes(graphs, mesh, fold=False)
+            self._stacked = self.environments = self._run(graphs, inputs, tape=self._tape)
         else:
             self.environments = self._run(graphs, inputs, postbox=postbox)
         self.messages: Messages = messages_of(self.job, postbox, self.environments)
@@ -75,7 +83,8 @@ class Replay:
     def specification(self, inputs: Mapping[str, Array]) -> Evaluation:
         """The specification on other inputs."""
         constants, masks = self.given.constants, self.given.masks(None)
-        return interpret(self.job.specification, inputs, seed=self.seed, constants=constants, masks=masks)
+        tape = self._tapes.specification
+        return interpret(self.job.specification, inputs, seed=self.seed, constants=constants, masks=masks, tape=tape)
 
     def _run(
         self,
@@ -83,6 +92,7 @@ class Replay:
         inputs: Sequence[Mapping[str, Tensor]],
         before: Sequence[Environment] | None = None,
         postbox: Postbox | None = None,
+        tape: Tape | None = None,
     ) -> list[Environment]:
         """The values of all nodes. Those whose operands are what they were ``before`` are not computed again, and what
         a collective gives as it was is the same object, so that nothing below is either."""
@@ -102,7 +112,14 @@ class Replay:
             known = before[rank].get(node.name) if before is not None and (rank, node.name) in self.together else None
             return known if known is not None and _unchanged(known, result) else result
 
+        def way(
+            by: Sequence[Interpretation], given: Sequence[Mapping[str, Tensor]], constant: ConstantOf, each: Each | None
+        ) -> list[Environment]:
+            return run_ranks(graphs, self.job.mesh, by, given, constant=constant, each=each)
+
         with np.errstate(all="ignore"):
+            if tape is not None:
+                return executed(way, on, inputs, constant, None, tape)
             return run_ranks(
                 graphs, self.job.mesh, on, inputs, constant=constant, each=each, compute=compute, postbox=postbox
             )
@@ -322,6 +339,9 @@ class Replay:
         axis of the mesh, which no collective knows. ``None`` where they are not computed as one."""
         if len(changes) < 2 or not below or self.messages.together or not self.small:
             return None  # products of matrices, batched, take longer
+        known = self._together_by_tape(changes, below)
+        if known is not None:
+            return known
         mesh, ranks = self.job.mesh, len(self.job.implementation)
         axis = f"changes of {' '.join(mesh.names)}"  # no name of theirs
         many = replace(mesh, axes={axis: len(changes), **mesh.axes})
@@ -347,11 +367,46 @@ class Replay:
             return None
         if found is None:
             return None
-        for new in found.environments[:ranks]:
-            self.effort += sum(
-                1 + len(changes) * prod(value.shape) // _ELEMENTS for value in new.values() if isinstance(value, Tensor)
-            )
+        self._spent(found.environments[:ranks], len(changes))
         return [found.environments[k * ranks : (k + 1) * ranks] for k in range(len(changes))]
+
+    def _together_by_tape(
+        self, changes: Sequence[Changes], below: set[Place]
+    ) -> list[list[Mapping[str, Result]]] | None:
+        """The same by the primitives of an execution of all ranks; ``None`` where it was none, or they do not do."""
+        if self._tape is None or not self._tape.noted:
+            return None
+        changed = {place for one in changes for place in one}
+        below = _closure(below, self.partners)
+        given = {place for place in changed if below.isdisjoint(self.operands.get(place, ()))}
+        computed = below - given
+        try:
+            with np.errstate(all="ignore"):
+                found = run_changed(
+                    self._tape,
+                    self._classes,
+                    self._stacked,
+                    [{place: np.asarray(value) for place, value in one.items()} for one in changes],
+                    self._by_class(computed),
+                    self._by_class(given),
+                    self.given.masks,
+                    self.seed,
+                )
+        except (TantamountError, ValueError, IndexError):
+            return None
+        self._spent(found[0], len(changes))
+        return found
+
+    def _by_class(self, places: Collection[Place]) -> list[set[str]]:
+        """The names of places, by the class of their ranks."""
+        return [{name for rank, name in places if rank in one.ranks} for one in self._classes]
+
+    def _spent(self, environments: Iterable[Mapping[str, Result]], times: int) -> None:
+        """Count the values that were computed, each so many times."""
+        for new in environments:
+            self.effort += sum(
+                1 + times * prod(value.shape) // _ELEMENTS for value in new.values() if isinstance(value, Tensor)
+            )
 
     def _typed(self, rank: int, changes: Changes) -> dict[str, Tensor]:
         """The changed values of one rank."""
@@ -443,15 +498,16 @@ class Replay:
         self, changes: Changes, below: set[Place], instead: Mapping[Place, Node] | None = None
     ) -> list[Environment]:
         """The values of some places below changes, and of what they read."""
+        if not instead and not self.messages.together:
+            known = self._together_by_tape([changes], below)
+            if known is not None:
+                return [dict(one) for one in known[0]]
         graphs, inputs = self._cut_out(changes, below, instead or {})
         try:
             environments = self._run(graphs, inputs, self.environments)
         except (ValueError, IndexError) as problem:  # NumPy on values that were never meant to meet
             raise Unsupported(str(problem)) from None
-        for new in environments:
-            self.effort += sum(
-                1 + prod(value.shape) // _ELEMENTS for value in new.values() if isinstance(value, Tensor)
-            )
+        self._spent(environments, 1)
         return environments
 
     def _cut_out(

@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from tantamount.correspond.values import Box, Parts, cut, summable, windows
+from tantamount.correspond.values import Box, Parts, cut, parted_as, summable, windows
 from tantamount.diagnosis.arguments import Slot, number_of, renamed, uniform
 from tantamount.diagnosis.classes import Class, Origin, classes_of, origins, specification_origins, target_of
 from tantamount.diagnosis.replay import Place, Replay
@@ -106,16 +106,22 @@ class ValueMatches:
         for shape, kind in shapes:
             here: list[tuple[Part, Array]] = []
             size = prod(shape)
+            seen: dict[tuple[int, ...], tuple[int, ...] | None] = {}  # by the shape of a whole: as which it has parts
             for name, whole in wholes:
                 if whole is None or whole.dtype.kind != kind or whole.size % size:
                     continue
-                for one in (shape, *self.seen_as.get(shape, ())):
-                    parts = [((name, box), part.reshape(shape)) for box, part in windows(self.effort, whole, one)]
-                    here += parts
-                    if parts:
-                        break
+                if whole.shape not in seen:
+                    seen[whole.shape] = parted_as(self.effort, whole, (shape, *self.seen_as.get(shape, ())))
+                if (one := seen[whole.shape]) is not None:
+                    here += [((name, box), part.reshape(shape)) for box, part in windows(self.effort, whole, one)]
             found.add_all(here)
         return found
+
+    @cached_property
+    def _multiples(self) -> Mapping[int, Sequence[tuple[Part, float]]]:
+        """The same of all values of the implementation above the output, by identity: together they cost less."""
+        values = {id(value): value for c in self.classes for p in c.places if (value := self.value(p)).size}
+        return dict(zip(values, map(tuple, self._known.multiples_of_all([*values.values()])), strict=True))
 
     @cached_property
     def order(self) -> Mapping[str, int]:
@@ -138,7 +144,7 @@ class ValueMatches:
 
     def multiples(self, value: Array) -> Iterator[tuple[Part, float]]:
         """The parts of specification tensors that a tensor is a multiple of, and which multiple it is."""
-        return self._known.multiples(value)
+        return iter(self._multiples.get(id(value)) or self._known.multiples(value))
 
     def is_part(self, value: Array) -> Part | None:
         """The first part of a specification tensor that has these values, if they are not all 0: zeros say nothing."""

@@ -6,7 +6,7 @@ The input relation is checked again on the arrays, so that a mistake in the form
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 from zlib import crc32
@@ -24,6 +24,7 @@ from tantamount.ir.job import SAME_NAME, Job
 from tantamount.ir.types import DType, Kind, Shape
 from tantamount.limits import Limits
 from tantamount.ops.algebra import Law, Number
+from tantamount.ops.classes import RankClass, rank_classes
 from tantamount.ops.functions import Ties
 from tantamount.proof.draws import DRAWN, law_of
 from tantamount.proof.inputs import Inputs
@@ -33,6 +34,7 @@ from tantamount.semantics.interpret import Constants, Evaluation, interpret, int
 from tantamount.semantics.reference import STOPS, Array, IntegerOverflow, Masks
 from tantamount.semantics.stacked import interpret_stacked
 from tantamount.semantics.survey import survey
+from tantamount.semantics.tape import Tape
 
 __all__ = [
     "LITTLE", "Execution", "Given", "Leaf", "Leaves", "NotExecuted", "Plan", "Scale", "TooLarge", "draw", "execute",
@@ -60,6 +62,19 @@ class _Unpaired(TantamountError):
     """A dropout whose mask the proof does not know of."""
 
 
+@dataclass
+class Tapes:
+    """The primitives of the programs of a plan, once they were executed: of the specification, of ranks executed one by
+    one, and of ranks executed as one. ``flagged``: an execution of ranks as one did not say whose its flags are.
+    ``classes``: of the ranks, once they are asked for."""
+
+    specification: Tape = field(default_factory=Tape)
+    ranks: Tape = field(default_factory=Tape)
+    together: Tape = field(default_factory=Tape)
+    flagged: bool = False
+    classes: Sequence[RankClass] | None = None
+
+
 @dataclass(frozen=True)
 class Plan:
     """The inputs and masks that executing a job takes. ``work`` counts element operations of one execution of both
@@ -81,6 +96,14 @@ class Plan:
     elements: int = 0
     together: bool = False
     proved: bool = True
+    tapes: Tapes = field(default_factory=Tapes)
+
+    @property
+    def classes(self) -> Sequence[RankClass]:
+        """The classes of ranks that run one program, up to numbers."""
+        if self.tapes.classes is None:
+            self.tapes.classes = rank_classes(self.job.implementation, self.job.mesh)
+        return self.tapes.classes
 
 
 @dataclass(frozen=True)
@@ -259,21 +282,23 @@ def _execute(plan: Plan, leaves: Leaves, seed: int, ties: Ties, noise: int, stac
         masks=on.masks(None),
         ties=ties,
         noise=noise,
+        tape=plan.tapes.specification,
     )
     if any(flag.what == _UNDEFINED for flag in expected.flags):
         expected = _where_it_reaches(plan, on, expected, seed, ties, noise)
     actual: list[Evaluation] | None = None
-    if stacked or plan.together:
+    if stacked or (plan.together and not plan.tapes.flagged):
         actual = interpret_stacked(
             job.implementation, job.mesh, on.ranks, seed=seed, constants=on.constants, ties=ties, noise=noise,
-            masks=on.masks,
+            masks=on.masks, tape=plan.tapes.together, classes=plan.classes,
         )  # fmt: skip
         if actual is not None and not stacked and any(one.flags for one in actual):
             actual = None  # whose they are is asked for
+            plan.tapes.flagged = True
     if actual is None:
         actual = interpret_ranks(
             job.implementation, job.mesh, on.ranks, seed=seed, constants=on.constants, masks=masks, ties=ties,
-            noise=noise,
+            noise=noise, tape=plan.tapes.ranks,
         )  # fmt: skip
     for graph, values in ((job.specification, expected), *zip(job.implementation, actual, strict=True)):
         _require_held(graph, values)

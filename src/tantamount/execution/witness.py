@@ -90,6 +90,8 @@ class _Search:
     seed: int = 0  # of the next input
     cautious: bool = False  # every difference is confirmed when it is found
     together: bool = False  # the search ends where one input refutes some outputs, and not all
+    first: str = ""  # the output that is shown, if it differs
+    apart: bool = False  # the search is to end: on one input some outputs differ, and others do not
 
     def sample(self, seed: int, scale: Scale, open_: Sequence[str]) -> None:
         leaves = draw(self.plan, seed, scale)
@@ -99,16 +101,21 @@ class _Search:
         self.executed += 1
         sampled = bool(scale.sampled)
         done: dict[str, Execution | None] = {}
-        for name in open_:
-            claim = output_claim(self.plan.job, name)
-            checked = examine(self.plan, claim, execution)
-            difference = checked.difference
+        claims = {name: output_claim(self.plan.job, name) for name in open_}
+        found = {name: examine(self.plan, claim, execution) for name, claim in claims.items()}
+        if self.together and 0 < sum(one.difference is not None for one in found.values()) < len(found):
+            self.apart = True  # none of them needs to be confirmed
+            return
+        for name, checked in found.items():
+            claim, difference = claims[name], checked.difference
             if difference is None:
                 self.agreed[name] = self.agreed.get(name, 0) + bool(checked.compared)
                 self.small[name] = max(self.small.get(name, 0.0), checked.small)
             elif difference.stop or not difference.fails or not execution.underflow:
-                # of a single output the simplest input that is found is confirmed, instead of this one
-                later = len(open_) == 1 and not (self.found or self.cautious or self.singular or sampled)
+                # of the output that is shown the simplest input that is found is confirmed, instead of this one; where
+                # others are confirmed on this one, too, they share its executions
+                shown = len(open_) == 1 and name == self.first
+                later = shown and not (self.cautious or self.singular or sampled)
                 if later or confirm(
                     self.plan, claim, leaves, seed, difference, done, singular=name in self.singular, sampled=sampled
                 ):
@@ -140,9 +147,9 @@ def search_on(plan: Plan, outputs: tuple[OutputReport, ...], agreeing: int = 0, 
     """The same, of the programs of a plan; ``together``: only if one input refutes all outputs that are not proved.
     Raises :class:`NotExecuted`."""
     singular = frozenset(o.name for o in outputs if o.reason and PARTLY in o.reason)
-    return _searched(
-        outputs, _open(plan.job, outputs), _Search(plan, {}, {}, {}, singular, together=together), agreeing
-    )
+    open_ = _open(plan.job, outputs)
+    state = _Search(plan, {}, {}, {}, singular, together=together, first=open_[0] if open_ else "")
+    return _searched(outputs, open_, state, agreeing)
 
 
 def _open(job: Job, outputs: Sequence[OutputReport]) -> list[str]:
@@ -179,7 +186,7 @@ def _searched(outputs: tuple[OutputReport, ...], open_: Sequence[str], state: _S
             return Searched(tuple(_agreeing(o, state) for o in outputs), plan=plan, rest=rest)
         seed = state.seed
         unrefuted = [name for name in open_ if name not in state.found]
-        if state.together and state.found and unrefuted:
+        if state.apart or (state.together and state.found and unrefuted):
             return Searched(outputs)
         most, done = ("refuting_inputs", seed) if state.found else ("witness_inputs", seed - len(scales) + len(SCALES))
         if unrefuted and not plan.store.effort.exceeds(most, done + 1):

@@ -8,16 +8,17 @@ one class; if none is, every rank is a class of its own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 from tantamount.ir.graph import Argument, Graph, Node
 from tantamount.ir.mesh import Mesh
+from tantamount.ops.algebra import PerRank
 from tantamount.ops.calls import operator_of
 from tantamount.ops.table import Operator
 
-__all__ = ["RankClass", "rank_classes", "same_argument"]
+__all__ = ["RankClass", "differs", "merged", "rank_classes", "same_argument"]
 
 
 @dataclass(frozen=True)
@@ -154,6 +155,56 @@ def same_argument(a: Argument, b: Argument) -> bool:
     if isinstance(a, tuple):
         return isinstance(b, tuple) and len(a) == len(b) and all(map(same_argument, a, b))
     return type(a) is type(b) and a == b
+
+
+def differs(node: Node, graphs: Sequence[Graph]) -> bool:
+    """True if ranks with these graphs have other attributes of a node, another constant, or no such node at all."""
+    for other in graphs[1:]:
+        first = graphs[0]
+        if other is first:
+            continue
+        peer = other.by_name.get(node.name)
+        if peer is None or (peer.op, peer.target, peer.kwargs.keys()) != (node.op, node.target, node.kwargs.keys()):
+            return True
+        if not same_argument(node.args, peer.args):
+            return True
+        if not all(same_argument(node.kwargs[key], peer.kwargs[key]) for key in node.kwargs):
+            return True
+        if node.op == "constant" and other.constants.get(node.target) != first.constants.get(node.target):
+            return True
+    return False
+
+
+class _Missing(Exception):
+    """A number that differs by rank, and is no operand."""
+
+
+def merged(node: Node, nodes: Sequence[Node], graph: Graph) -> Node | None:
+    """The node with numbers that differ by rank as :class:`PerRank`, if the definition takes them all as operands."""
+    if node.op != "call" or node.target == "getitem":
+        return None
+    row = operator_of(graph, node)
+    names = list(row.signature.parameters)
+
+    def per_rank(values: Sequence[Argument], kind: str) -> Any:
+        if all(same_argument(values[0], v) for v in values):
+            return values[0]
+        if kind.rstrip("?") in ("Operand", "Scalar") and all(isinstance(v, (int, float)) for v in values):
+            return PerRank(tuple(v for v in values if isinstance(v, (int, float))))
+        raise _Missing
+
+    try:
+        args = tuple(
+            per_rank([n.args[k] for n in nodes], row.parameters[names[k]].kind if k < len(names) else "")
+            for k in range(len(node.args))
+        )
+        kwargs = {
+            key: per_rank([n.kwargs[key] for n in nodes], row.parameters[key].kind if key in row.parameters else "")
+            for key in node.kwargs
+        }
+    except _Missing:
+        return None
+    return replace(node, args=args, kwargs=kwargs)
 
 
 def _communication(graph: Graph, node: Node) -> Operator | None:

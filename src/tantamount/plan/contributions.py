@@ -27,9 +27,9 @@ from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import Expectation, Replicate
 from tantamount.ir.types import TensorType
+from tantamount.ops.classes import differs
 from tantamount.plan.late import group_axes, late, reached
 from tantamount.plan.vanishing import vanishing
-from tantamount.proof.nodes import differs
 
 __all__ = ["KINDS", "NotThat", "check_names", "earlier_job", "group_along", "whole_job"]
 

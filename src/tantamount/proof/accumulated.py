@@ -21,10 +21,10 @@ from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import InputRelation, Partial, Placement, Replicate, Shard
 from tantamount.ir.types import TensorType
 from tantamount.ops.calls import operator_of
+from tantamount.ops.classes import differs
 from tantamount.proof.copies import ADD, AFTER, COMMON, SUM, Copies, NotAlike, blocks
 from tantamount.proof.lemmas import InPieces, prove_in_pieces
 from tantamount.proof.microbatches import AXIS, Folding, copies_of
-from tantamount.proof.nodes import differs
 from tantamount.proof.outputs import show
 from tantamount.proof.places import places_of
 from tantamount.proof.proof import Options

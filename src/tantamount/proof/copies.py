@@ -17,9 +17,9 @@ from tantamount.ir.types import Shape
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.builder import Builder
 from tantamount.ops.calls import operator_of
+from tantamount.ops.classes import differs
 from tantamount.ops.execute import Environment, constant_type, recorded_constant, run_node
 from tantamount.ops.keys import call_key
-from tantamount.proof.nodes import differs
 from tantamount.proof.structure import Watching
 
 __all__ = ["ADD", "AFTER", "COMMON", "JOINS", "SUM", "Block", "Copies", "Layout", "NotAlike", "blocks", "layout_of"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
@@ -16,11 +16,10 @@ from tantamount.ir.job import SAME_NAME, Job
 from tantamount.ir.types import Shape
 from tantamount.ops.algebra import Tensor, TypesOnly, Unsized
 from tantamount.ops.builder import Builder
-from tantamount.ops.classes import same_argument
 from tantamount.ops.execute import Environment, Result, constant_type, recorded_constant, run_node
 from tantamount.proof.run import Run
 
-__all__ = ["constants_of", "differs", "fail", "unknown"]
+__all__ = ["constants_of", "fail", "unknown"]
 
 
 def constants_of(store: Store, job: Job, run: Run) -> Callable[[Graph, Node, Builder], Tensor]:
@@ -53,24 +52,6 @@ def constants_of(store: Store, job: Job, run: Run) -> Callable[[Graph, Node, Bui
 def _spread(builder: Builder, form: Form, shape: Shape) -> Form:
     interpretation = builder.interpretation
     return interpretation.spread(form, shape) if isinstance(interpretation, Symbolic) else form
-
-
-def differs(node: Node, graphs: Sequence[Graph]) -> bool:
-    """True if ranks with these graphs have other attributes of a node, another constant, or no such node at all."""
-    for other in graphs[1:]:
-        first = graphs[0]
-        if other is first:
-            continue
-        peer = other.by_name.get(node.name)
-        if peer is None or (peer.op, peer.target, peer.kwargs.keys()) != (node.op, node.target, node.kwargs.keys()):
-            return True
-        if not same_argument(node.args, peer.args):
-            return True
-        if not all(same_argument(node.kwargs[key], peer.kwargs[key]) for key in node.kwargs):
-            return True
-        if node.op == "constant" and other.constants.get(node.target) != first.constants.get(node.target):
-            return True
-    return False
 
 
 def fail(run: Run, name: str, problem: Unsupported, reason: str) -> None:

@@ -10,26 +10,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.definedness import Definedness
 from tantamount.calculus.forms import Form
 from tantamount.calculus.symbolic import Symbolic, Trace
-from tantamount.errors import TantamountError, Unsupported
-from tantamount.ir.graph import Argument, Graph, Node
+from tantamount.errors import Unsupported
+from tantamount.ir.graph import Graph, Node
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
-from tantamount.ops.algebra import PerRank, Tensor, Unsized
+from tantamount.ops.algebra import Tensor, Unsized
 from tantamount.ops.builder import Builder
-from tantamount.ops.calls import operator_of
-from tantamount.ops.classes import RankClass, same_argument
+from tantamount.ops.classes import RankClass, differs, merged
 from tantamount.ops.execute import ConstantOf, Environment, Result, run_node
 from tantamount.ops.lockstep import run_ranks
 from tantamount.proof.cuts import Cuts
 from tantamount.proof.draws import Peers, rank_draws
 from tantamount.proof.inputs import Inputs
-from tantamount.proof.nodes import constants_of, differs, fail, unknown
+from tantamount.proof.nodes import constants_of, fail, unknown
 from tantamount.proof.placements import local, stack_beside
 from tantamount.proof.run import RanksRun, SpecificationRun
 from tantamount.proof.sharing import Shared
@@ -39,10 +37,6 @@ __all__ = ["run_implementation"]
 
 Progress = Callable[[str, int, int], None]
 _UNPAIRED = 1 << 30  # the number of a dropout that has no counterpart in the specification
-
-
-class _Missing(TantamountError):
-    """A number that differs by rank, and is no operand."""
 
 
 def run_implementation(
@@ -146,38 +140,10 @@ def _compute(
     if len(part.distinct) == 1 or not differs(node, part.distinct):
         return shared.value(graph, node, symbolic, environment, constant)
     builder = Builder(symbolic, node.name)
-    merged = _merged(node, [other.by_name[node.name] for other in part.graphs], graph)
-    if merged is None:
+    merged_ = merged(node, [other.by_name[node.name] for other in part.graphs], graph)
+    if merged_ is None:
         return _coordinatewise(store, part, node, builder, environment, constant)
-    return run_node(graph, merged, builder, environment, constant, None)
-
-
-def _merged(node: Node, nodes: Sequence[Node], graph: Graph) -> Node | None:
-    """The node with numbers that differ by rank as :class:`PerRank`, if the definition takes them all as operands."""
-    if node.op != "call" or node.target == "getitem":
-        return None
-    row = operator_of(graph, node)
-    names = list(row.signature.parameters)
-
-    def per_rank(values: Sequence[Argument], kind: str) -> Any:
-        if all(same_argument(values[0], v) for v in values):
-            return values[0]
-        if kind.rstrip("?") in ("Operand", "Scalar") and all(isinstance(v, (int, float)) for v in values):
-            return PerRank(tuple(v for v in values if isinstance(v, (int, float))))
-        raise _Missing
-
-    try:
-        args = tuple(
-            per_rank([n.args[k] for n in nodes], row.parameters[names[k]].kind if k < len(names) else "")
-            for k in range(len(node.args))
-        )
-        kwargs = {
-            key: per_rank([n.kwargs[key] for n in nodes], row.parameters[key].kind if key in row.parameters else "")
-            for key in node.kwargs
-        }
-    except _Missing:
-        return None
-    return replace(node, args=args, kwargs=kwargs)
+    return run_node(graph, merged_, builder, environment, constant, None)
 
 
 def _coordinatewise(

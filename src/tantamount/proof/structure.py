@@ -30,11 +30,10 @@ from tantamount.ir.types import DType, Shape
 from tantamount.ops.algebra import Number, Tensor, TypesOnly, Value
 from tantamount.ops.builder import Builder
 from tantamount.ops.calls import COUNTS, operator_of
-from tantamount.ops.classes import RankClass
+from tantamount.ops.classes import RankClass, differs
 from tantamount.ops.execute import Environment, Result, constant_type, run_node
 from tantamount.ops.keys import Unkeyed, call_key
 from tantamount.proof.inputs import Inputs
-from tantamount.proof.nodes import differs
 from tantamount.proof.sharing import Shared, on_all_ranks
 
 __all__ = ["Same", "Watching", "same_programs"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from itertools import pairwise
 from math import gcd
 
@@ -154,31 +155,38 @@ class _Solved:
     denominator: Polynomial
 
 
+_Choice = tuple[tuple[bool, bool, int, int], _Solved]
+
+
 def _triangular(
     equations: Sequence[Polynomial], values: Mapping[int, int], given: Collection[int] = ()
 ) -> list[_Solved]:
     """The equations, each solved for a variable that later ones do not have (none of ``given``). What is not linear in
     any is left out: it remains a condition."""
     found: list[_Solved] = []
-    open_ = _tidy(equations)
+    best = cache(partial(_best, values=values, given=given))
+    tidied = cache(_cancelled)
+    open_ = _tidy(equations, tidied)
     while open_:
-        best = max(
-            (choice for p in open_ for choice in _choices(p, values) if choice[1].variable not in given),
-            key=lambda choice: choice[0],
-            default=None,
-        )
-        if best is None:
+        choice = max(filter(None, map(best, open_)), key=lambda one: one[0], default=None)
+        if choice is None:
             break
-        found.append(best[1])
-        open_ = _tidy(_substituted(p, best[1]) for p in open_)
+        found.append(choice[1])
+        open_ = _tidy((_substituted(p, choice[1]) for p in open_), tidied)
     return found
 
 
-def _tidy(equations: Iterable[Polynomial]) -> list[Polynomial]:
-    return list(dict.fromkeys(p for p in map(_cancelled, equations) if p))
+def _tidy(equations: Iterable[Polynomial], tidied: Callable[[Polynomial], Polynomial]) -> list[Polynomial]:
+    return list(dict.fromkeys(p for p in map(tidied, equations) if p))
 
 
-def _choices(p: Polynomial, values: Mapping[int, int]) -> Iterator[tuple[tuple[bool, bool, int, int], _Solved]]:
+def _best(p: Polynomial, values: Mapping[int, int], given: Collection[int]) -> _Choice | None:
+    """The first of the best ways to solve p == 0."""
+    some = (one for one in _choices(p, values) if one[1].variable not in given)
+    return max(some, key=lambda one: one[0], default=None)
+
+
+def _choices(p: Polynomial, values: Mapping[int, int]) -> Iterator[_Choice]:
     """Ways to solve p == 0 for a variable, with a preference: whole numbers, then few divisors, then large ones."""
     for v in variables(p):
         if any(m.count(v) > 1 for m, _ in p):
@@ -274,12 +282,13 @@ class _Search:
         moves = moves or [[v] for v in self.free]
         for _ in range(self.effort.bounds.reduced_sweeps):
             self.effort.check()
-            before = best
-            for move in sorted(moves, key=lambda move: (-self._gain(move, best), move)):
-                if self.price(best) > stop:
+            before, price = best, self.price(best)
+            for move in sorted(moves, key=lambda move: (-self._gain(move, before, price), move)):
+                if price > stop:
                     old = max(best[v] for v in move)
                     self.effort.exceeds("reduced_trials", old)
                     best = self._moved(best, move, _candidates(old, self.effort.bounds.reduced_trials))
+                    price = self.price(best)
             if best == before:
                 return best
         self.effort.hit("reduced_sweeps")
@@ -318,9 +327,9 @@ class _Search:
                 return trial
         return best
 
-    def _gain(self, move: Sequence[int], best: Mapping[int, int]) -> int:
-        """The price saved by an eighth of the sizes, if other sizes followed without rounding."""
-        return self.price(best) - self.price({**best, **{v: best[v] // 8 for v in move}})
+    def _gain(self, move: Sequence[int], best: Mapping[int, int], price: int) -> int:
+        """The price that an eighth of some sizes saves, if other sizes followed without rounding."""
+        return price - self.price({**best, **{v: best[v] // 8 for v in move}})
 
 
 def _candidates(old: int, trials: int) -> Iterator[int]:

@@ -24,18 +24,23 @@ def _shown(name: str, args: tuple[Any, ...]) -> Step:
     return (name, *(args[k] for k in _SHOWN.get(name, ())), *labels, *counts)
 
 
+def _noted(name: str) -> Callable[..., Any]:
+    inner = getattr(TypesOnly, name)
+
+    def primitive(self: Structure, *args: Any) -> Any:
+        self.steps.append(_shown(name, args))
+        return inner(self, *args)
+
+    return primitive
+
+
 class Structure(TypesOnly):
     """Types only; ``steps`` has the primitives that were asked for, in order, with all about them that is no size."""
 
     def __init__(self) -> None:
         super().__init__()
         self.steps: list[Step] = []
-        for name in Interpretation.__abstractmethods__:
-            setattr(self, name, self._recording(name, getattr(self, name)))
 
-    def _recording(self, name: str, inner: Callable[..., Any]) -> Callable[..., Any]:
-        def primitive(*args: Any) -> Any:
-            self.steps.append(_shown(name, args))
-            return inner(*args)
 
-        return primitive
+for _name in Interpretation.__abstractmethods__:
+    setattr(Structure, _name, _noted(_name))

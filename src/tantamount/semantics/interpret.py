@@ -13,18 +13,29 @@ from tantamount.errors import UserError
 from tantamount.ir.graph import Graph, Node
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.types import DType, Kind, TensorType
-from tantamount.ops.algebra import Tensor, Unsized
+from tantamount.ops.algebra import Interpretation, Tensor, Unsized
 from tantamount.ops.builder import Builder
-from tantamount.ops.execute import Result, constant_type, input_type, place_of, recorded_constant, run
+from tantamount.ops.execute import (
+    ConstantOf,
+    Environment,
+    Result,
+    constant_type,
+    input_type,
+    place_of,
+    recorded_constant,
+    run,
+)
 from tantamount.ops.functions import Ties
 from tantamount.ops.lockstep import run_ranks
 from tantamount.semantics.noisy import Noisy
 from tantamount.semantics.reference import Array, Flag, Masks, Reference
+from tantamount.semantics.tape import Each, Tape, Way
 
 __all__ = [
     "Constants",
     "Evaluation",
     "NodeValue",
+    "executed",
     "interpret",
     "interpret_ranks",
     "constant_of",
@@ -84,26 +95,43 @@ def interpret(
     ties: Ties = Ties.USUAL,
     noise: int = 0,
     undefined: int = 0,
+    tape: Tape | None = None,
 ) -> Evaluation:
     """Execute a graph in which every process group is this rank alone. ``inputs``: one array per input node, complex
     tensors (here and in the result) as pairs of real numbers in one more, last dimension. ``ties``: one of the choices
     that operators may make among equal elements. ``noise``: results that are rounded have a random error in their last
     digit, another one for every number but 0. ``undefined`` stands for whole numbers that a NaN or an infinity became.
+    ``tape``: that of earlier executions of this graph, or a new one.
 
     Floats are computed in float64. Raises :class:`UserError` for inputs that do not fit and graphs that are wrong,
     :class:`~tantamount.semantics.reference.IntegerOverflow` for integers beyond 2**62.
     """
     reference = _reference(0, seed, masks, ties, noise)
     reference.undefined = undefined
-    naming = _Naming([reference])
-    environment = run(
-        graph,
-        reference,
-        input_tensors(graph, inputs),
-        constant=constant_of(constants),
-        each=lambda node, result: naming(0, node, result),
-    )
+
+    def way(
+        on: Sequence[Interpretation], given: Sequence[Mapping[str, Tensor]], constant: ConstantOf, each: Each | None
+    ) -> list[Environment]:
+        def tell(node: Node, result: Result) -> Result:
+            return result if each is None else each(0, node, result)
+
+        return [run(graph, on[0], given[0], constant=constant, each=tell)]
+
+    given = [input_tensors(graph, inputs)]
+    (environment,) = executed(way, [reference], given, constant_of(constants), _Naming([reference]), tape)
     return evaluation(environment, reference)
+
+
+def executed(
+    way: Way,
+    on: Sequence[Interpretation],
+    inputs: Sequence[Mapping[str, Tensor]],
+    constant: ConstantOf,
+    each: Each | None,
+    tape: Tape | None,
+) -> list[Environment]:
+    """The values that a way of executing programs gives; as a ``tape`` says, where there is one."""
+    return way(on, inputs, constant, each) if tape is None else tape.run(on, inputs, constant, each, way)
 
 
 def interpret_ranks(
@@ -116,8 +144,10 @@ def interpret_ranks(
     masks: Sequence[Masks | None] | None = None,
     ties: Ties = Ties.USUAL,
     noise: int = 0,
+    tape: Tape | None = None,
 ) -> list[Evaluation]:
-    """Execute one graph per rank in lock step; ``inputs`` and ``masks`` have one entry per rank.
+    """Execute one graph per rank in lock step; ``inputs`` and ``masks`` have one entry per rank. ``tape``: that of
+    earlier executions of these graphs, or a new one.
 
     Raises :class:`UserError` also where the ranks' collectives do not match or wait for each other.
     """
@@ -131,9 +161,13 @@ def interpret_ranks(
         )
     references = [_reference(rank, seed, masks[rank] if masks else None, ties, noise) for rank in range(count)]
     tensors = [input_tensors(graph, given) for graph, given in zip(graphs, inputs, strict=True)]
-    environments = run_ranks(
-        graphs, mesh, references, tensors, constant=constant_of(constants), each=_Naming(references)
-    )
+
+    def way(
+        on: Sequence[Interpretation], given: Sequence[Mapping[str, Tensor]], constant: ConstantOf, each: Each | None
+    ) -> list[Environment]:
+        return run_ranks(graphs, mesh, on, given, constant=constant, each=each)
+
+    environments = executed(way, references, tensors, constant_of(constants), _Naming(references), tape)
     return [evaluation(environment, reference) for environment, reference in zip(environments, references, strict=True)]
 
 

@@ -34,7 +34,7 @@ from tantamount.ops.functions import (
 )
 from tantamount.semantics.draws import sample
 
-__all__ = ["STOPS", "Array", "Flag", "IntegerOverflow", "Masks", "Reference"]
+__all__ = ["STOPS", "Array", "Flag", "IntegerOverflow", "Masks", "Reference", "fresh"]
 
 reserve()  # before the first product: most jobs are proved, and execute nothing
 
@@ -123,12 +123,7 @@ class Reference(ArrayLayout):
 
     def unknown(self, shape: Shape, dtype: DType, site: str) -> Array:
         self._unknowns += 1
-        generator = np.random.default_rng([self.seed, self.rank, crc32(site.encode()), self._unknowns])
-        if dtype.kind is Kind.BOOL:
-            return np.asarray(generator.integers(0, 2, shape), dtype=np.bool_)
-        if dtype.kind is Kind.INT:
-            return np.asarray(generator.integers(0, 100, shape), dtype=np.int64)
-        return np.asarray(generator.standard_normal(shape))
+        return fresh([self.seed, self.rank, crc32(site.encode()), self._unknowns], shape, dtype)
 
     def mask(self, like: Array, shape: Shape, p: Number, site: str) -> Array:
         ordinal, self._dropouts = self._dropouts, self._dropouts + 1
@@ -393,6 +388,16 @@ class Reference(ArrayLayout):
 
 
 # ---------------------------------------------------------------------------------------------- numbers
+def fresh(seed: Sequence[int], shape: Shape, dtype: DType) -> Array:
+    """Random numbers of a type, that of memory that nobody wrote say; the same for the same ``seed``."""
+    generator = np.random.default_rng(list(seed))
+    if dtype.kind is Kind.BOOL:
+        return np.asarray(generator.integers(0, 2, shape), dtype=np.bool_)
+    if dtype.kind is Kind.INT:
+        return np.asarray(generator.integers(0, 100, shape), dtype=np.int64)
+    return np.asarray(generator.standard_normal(shape))
+
+
 def _table(data: Sequence[Number], shape: Shape, kind: Kind) -> Array:
     convert: Callable[[Any], Any] = bool if kind is Kind.BOOL else int if kind is Kind.INT else float
     try:

@@ -6,7 +6,8 @@ operator needs a rule here, and a new definition is covered at once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import prod
@@ -15,10 +16,11 @@ from typing import Any
 from tantamount.errors import DataDependent
 from tantamount.ir.graph import Graph, Node
 from tantamount.ir.types import DType, Kind, Shape
-from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar, Tensor
+from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar, Tensor, Unsized
 from tantamount.ops.builder import Builder
-from tantamount.ops.execute import constant_type, input_type, run
+from tantamount.ops.execute import Environment, Result, check_types, constant_type, input_type, run_node
 from tantamount.ops.functions import FUNCTIONS, POSITIONS_IN_A_ROW, ROW_FUNCTIONS, STAND_IN_FEATURES
+from tantamount.ops.keys import Unkeyed, call_key
 
 __all__ = ["Survey", "elements", "index_bounds", "survey"]
 
@@ -74,7 +76,7 @@ def survey(graph: Graph, groups: Mapping[str, int] | None = None) -> Survey:
             frozenset({(node.name, Fraction(0))}) if type_.dtype.kind is Kind.INT else frozenset[tuple[str, Fraction]]()
         )
         inputs[node.name] = Tensor(type_.shape, type_.dtype, _Sketch(type_.stored.shape, origins))
-    environment = run(graph, sketching, inputs, constant=_constant, groups=groups)
+    environment = _run(graph, sketching, inputs, groups)
     kept = largest = 0
     for result in environment.values():
         for tensor in result if isinstance(result, tuple) else (result,):
@@ -87,6 +89,40 @@ def survey(graph: Graph, groups: Mapping[str, int] | None = None) -> Survey:
     ordered = {name: sketching.reached[name] for name in sketching.ordered if sketching.reached.get(name)}
     largest = max(largest, sketching.largest)
     return Survey(kept, largest, sketching.work, bounds, special, numbers, sketching.jumps, ordered, sketching.products)
+
+
+def _run(
+    graph: Graph, sketching: _Sketching, inputs: Mapping[str, Tensor], groups: Mapping[str, int] | None
+) -> Environment:
+    """The sketches of all nodes. Of a call of operands like those of an earlier one only the work is counted again:
+    whatever else it says is known."""
+    known: dict[Hashable, tuple[Result, int, int]] = {}
+    environment: Environment = dict(inputs)
+
+    def operand(name: str) -> Hashable:
+        found = environment[name]
+        if isinstance(found, Unsized):
+            raise Unkeyed
+        return found
+
+    for node in graph.nodes:
+        if node.op == "input":
+            continue
+        key: Hashable = None
+        if node.op == "call" and node.target != "getitem":
+            with suppress(Unkeyed):
+                key = call_key(graph, node, operand)
+        work, products = sketching.work, sketching.products
+        if key is not None and key in known:
+            result, more, of_products = known[key]
+            sketching.work, sketching.products = work + more, products + of_products
+        else:
+            result = run_node(graph, node, Builder(sketching, node.name), environment, _constant, groups)
+            if key is not None:
+                known[key] = result, sketching.work - work, sketching.products - products
+        check_types(graph, node, result)
+        environment[node.name] = result
+    return environment
 
 
 def elements(graph: Graph, groups: Mapping[str, int] | None = None) -> tuple[int, int]:

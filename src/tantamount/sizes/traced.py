@@ -9,7 +9,6 @@ for which all facts hold take the same way through every definition: concolic ex
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from math import prod
 from typing import Any
 
 __all__ = [
@@ -55,7 +54,12 @@ def variables(p: Polynomial) -> set[int]:
 
 def evaluate(p: Polynomial, values: Mapping[int, int]) -> int:
     """The value where every variable has the value given."""
-    return sum(c * prod(values[v] for v in m) for m, c in p)
+    total = 0
+    for m, c in p:
+        for v in m:
+            c *= values[v]
+        total += c
+    return total
 
 
 def divided(p: Polynomial, q: Polynomial) -> Polynomial | None:

@@ -20,7 +20,9 @@ w: float32[6, 6]
 h = aten.mm.default(x, w)
 d = aten.native_dropout.default(h, 0.5, True)
 k = getitem(d, 0)
-z = mul(k, {c})
+q = mul(k, {c})
+o = aten.ones_like.default(q)
+z = mul(q, o)
 s = aten.sum.default(z)
 {y}
 -> y, z"""

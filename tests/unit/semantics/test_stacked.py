@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from support.graphs_of_samples import called
 from support.training_steps import Steps, training_step
 from tantamount.errors import TantamountError
-from tantamount.ir.graph import Argument, Graph, Node, Output, Ref
+from tantamount.ir.graph import Graph, Node, Output, Ref
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.types import TensorType
 from tantamount.samples.operators.table import SAMPLES, Operand, Sample
@@ -17,21 +18,6 @@ from tantamount.semantics.interpret import Evaluation, interpret_ranks, random_i
 from tantamount.semantics.stacked import interpret_stacked
 
 MESH = Mesh({"a": 2, "b": 3}, {"a": ("a",), "b": ("b",), "both": ("b", "a")})
-
-
-def called(sample: Sample) -> Graph:
-    """A graph with one call, the operands of which are its inputs."""
-    inputs: list[Node] = []
-
-    def argument(item: Any) -> Argument:
-        if isinstance(item, Operand):
-            inputs.append(Node(f"x{len(inputs)}", "input", f"x{len(inputs)}", type=TensorType(item.shape, item.dtype)))
-            return Ref(inputs[-1].name)
-        return tuple(map(argument, item)) if isinstance(item, tuple) else item
-
-    args = tuple(map(argument, sample.args))
-    kwargs = {key: argument(item) for key, item in sample.kwargs.items()}
-    return Graph((*inputs, Node("y", "call", sample.target, args, kwargs)), (Output("y", "y"),))
 
 
 def both(graph: Graph, mesh: Mesh) -> tuple[list[Evaluation] | None, list[Evaluation]]:
