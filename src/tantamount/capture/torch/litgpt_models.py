@@ -33,7 +33,7 @@ def _kind(config: Any) -> str:
 
 
 def loader_of(config: Any) -> _Load:
-    """What fills a model of litgpt from a checkpoint of transformers: litgpt's conversion of it."""
+    """The conversion of checkpoints of transformers that fills a model of litgpt: litgpt's own."""
     convert: Any = import_module("litgpt.scripts.convert_hf_checkpoint")
     held: dict[str, Any] = {}  # queries, keys and values until all three are there
     kind = _kind(config)
