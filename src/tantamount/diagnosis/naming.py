@@ -246,8 +246,8 @@ class Names:
         return of[1] if of[1] is not None and len(of[1]) == value.ndim else None
 
     def _known(self, place: Place) -> bool:
-        """True if a value has a counterpart, or is made, in a few steps, of one that has: what is wrong with another one
-        is wrong above."""
+        """True if a value has a counterpart, or is made, in a few steps, of one that has: what is wrong with another
+        one is wrong above."""
         for _ in range(4):
             refs = list(references(self.node(place)))
             if self.matches.aligned(place) is not None or not refs:

@@ -23,10 +23,10 @@ def approximations_of(top: Fields, parts: dict[str, Part], virtual: str) -> Iter
         fields = Fields.of(value, place, ("kind", "part", "nodes", "specification", "over", "state"), ("kind", "part"))
         kind, part = fields.at("kind").name(fields.get("kind")), fields.at("part").name(fields.get("part"))
         nodes, over = fields.names("nodes"), fields.names("over")
-        outer = fields.at("specification")
+        inner = fields.at("specification")
         tensors = {
-            outer.name(key): outer.at(key).integer(dim, 0, 63, "the dimension along which ranks have parts of it")
-            for key, dim in outer.table(fields.values.get("specification", {})).items()
+            inner.name(key): inner.at(key).integer(dim, 0, 63, "the dimension along which ranks have parts of it")
+            for key, dim in inner.table(fields.values.get("specification", {})).items()
         }
         state = {key: fields.at("state").at(key).name(x)
                  for key, x in fields.at("state").table(fields.values.get("state", {})).items()}  # fmt: skip
