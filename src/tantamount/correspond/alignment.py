@@ -49,7 +49,7 @@ def align(store: Store, job: Job, inputs: Inputs, classes: Sequence[RankClass], 
     executed. A job that is too large, or of many ranks that run one program, is executed as a smaller one, if there is
     one that seems to compute something alike. Where no output is aligned there (a number that two sizes explain became
     the wrong one), it is executed at its own sizes, if these are not far too large."""
-    long = long_axes(classes)
+    long = [axis for axis in long_axes(classes) if axis not in job.counted]
     found = _sketched(job, classes, long, limits, store.effort) if long else None
     if found is not None:
         return found

@@ -41,7 +41,8 @@ class Job:
     all; of one without, nothing is known); ``outputs`` an expectation for every specification output to check.
     ``sizes``: the size symbols that the graphs are written with, and ``at`` gives the job at some sizes; without
     symbols there is neither. ``record``, of a job that is no file: ``job``, its table, and ``graphs``, those that it
-    names as documents. ``rules`` are those that its user gives, to be used where a proof needs them."""
+    names as documents. ``rules`` are those that its user gives, to be used where a proof needs them. ``counted`` are
+    the axes of the mesh for each of whose coordinates the specification has something: it has no form on fewer."""
 
     path: str
     specification: Graph
@@ -54,6 +55,7 @@ class Job:
     sizes: Domain = NO_SIZES
     at: Callable[[Mapping[str, int]], Job] | None = field(default=None, compare=False)
     rules: tuple[UserRule, ...] = ()
+    counted: frozenset[str] = frozenset()
 
     @cached_property
     def programs(self) -> tuple[Graph, ...]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from tantamount.ir.graph import Argument, Graph, Node, Ref, reading, references
 from tantamount.ir.job import Job
 from tantamount.ir.relation import Shard
-from tantamount.ir.types import Shape, TensorType
+from tantamount.ir.types import TensorType
 from tantamount.ops.calls import operator_of
 from tantamount.plan.contributions import NotThat
 from tantamount.sizes.symbolic import is_size
@@ -58,7 +58,7 @@ def own_job(job: Job, tensors: Mapping[str, int], axis: str, gradients: Collecti
             nodes += copies.own(node, tensors[node.name], cones[node.name])
         else:
             nodes.append(node)
-    return replace(job, specification=replace(graph, nodes=tuple(nodes)))
+    return replace(job, specification=replace(graph, nodes=tuple(nodes)), counted=job.counted | {axis})
 
 
 def _cut(job: Job, name: str, axis: str) -> int:
@@ -113,6 +113,7 @@ class _Copies:
     count: int
     axis: str
     known: list[dict[str, str]] = field(init=False)
+    cut: dict[str, tuple[list[Ref], Ref]] = field(default_factory=dict[str, tuple[list[Ref], Ref]])
 
     def __post_init__(self) -> None:
         self.known = [{} for _ in range(self.count)]
@@ -120,7 +121,6 @@ class _Copies:
     def own(self, node: Node, dim: int, cone: Collection[str]) -> Iterator[Node]:
         """The nodes that give the parts of a tensor to which the coordinates themselves contribute, as that tensor;
         ``cone``: the nodes that it depends on and that depend on the gradients."""
-        type_, length = _part(node, dim, self.count)
         parts: list[Argument] = []
         for number, names in enumerate(self.known):
             for one in self.graph.nodes:
@@ -131,47 +131,42 @@ class _Copies:
                     continue
                 if one.target != "getitem" and operator_of(self.graph, one).facts.random:
                     raise NotThat(f"{node.name}, which {one.name}, {one.target}, computes, and not the same twice")
-                names[one.name] = self._name(one.name, number)
+                names[one.name] = self._name(f"{one.name}.{self.axis}{number}")
                 yield replace(reading(one, names), name=names[one.name])
-            part = _sliced(Ref(names[node.name]), type_, dim, number * length, length)
-            part = replace(part, name=self._name(f"{node.name}.part", number), source=node.source)
-            parts.append(Ref(part.name))
-            yield part
-        yield Node(node.name, "call", "aten.cat.default", (tuple(parts), dim), {}, type_, node.source)
+            split, *pieces = self._split(replace(node, name=names[node.name]), dim)
+            parts.append(Ref(pieces[number].name))
+            yield from (split, pieces[number])
+        yield Node(node.name, "call", "aten.cat.default", (tuple(parts), dim), {}, node.type, node.source)
 
     def _masked(self, node: Node, number: int, names: dict[str, str]) -> Iterator[Node]:
         """A gradient with zeros but for the part of one coordinate."""
         dim = self.cuts[node.name]
-        type_, length = _part(node, dim, self.count)
-        own = _sliced(Ref(node.name), type_, dim, number * length, length)
-        own = replace(own, name=self._name(f"{node.name}.own", number), source=node.source)
-        yield own
-        pieces: list[Argument] = [Ref(own.name)]
-        for size, at in ((number * length, 0), (type_.shape[dim] - (number + 1) * length, len(type_.shape))):
-            if not size:
-                continue
-            shape = _resized(type_.shape, dim, size)
-            name = self._name(f"{node.name}.{'after' if at else 'before'}", number)
-            yield Node(
-                name, "call", "aten.zeros.default", (shape,), {"dtype": type_.dtype},
-                replace(type_, shape=shape), node.source,
+        if node.name not in self.cut:
+            split, *pieces = self._split(node, dim)
+            zero = Node(
+                self._name(f"{node.name}.zero"), "call", "aten.zeros_like.default", (Ref(pieces[0].name),),
+                type=pieces[0].type, source=node.source,
             )  # fmt: skip
-            pieces.insert(at, Ref(name))
-        names[node.name] = self._name(node.name, number)
-        yield Node(names[node.name], "call", "aten.cat.default", (tuple(pieces), dim), {}, type_, node.source)
+            self.cut[node.name] = [Ref(piece.name) for piece in pieces], Ref(zero.name)
+            yield from (split, *pieces, zero)
+        own, none = self.cut[node.name]
+        parts: tuple[Argument, ...] = tuple(one if k == number else none for k, one in enumerate(own))
+        names[node.name] = self._name(f"{node.name}.{self.axis}{number}")
+        yield Node(names[node.name], "call", "aten.cat.default", (parts, dim), {}, node.type, node.source)
 
-    def _name(self, name: str, number: int) -> str:
-        made = f"{name}.{self.axis}{number}"
+    def _split(self, node: Node, dim: int) -> Iterator[Node]:
+        """The equal parts of a tensor, after the node that makes them all: where sizes are made smaller, no part may
+        become longer than another one, or begin elsewhere."""
+        type_, length = _part(node, dim, self.count)
+        shape = (*type_.shape[:dim], length, *type_.shape[dim + 1 :])
+        split = Node(self._name(f"{node.name}.split"), "call", "aten.split.Tensor", (Ref(node.name), length, dim))
+        yield replace(split, source=node.source)
+        for number in range(self.count):
+            name = self._name(f"{node.name}.part{number}")
+            yield Node(name, "call", "getitem", (Ref(split.name), number), {}, replace(type_, shape=shape), node.source)
+
+    def _name(self, made: str) -> str:
         while made in self.taken:
             made += "_"
         self.taken.add(made)
         return made
-
-
-def _resized(shape: Shape, dim: int, size: int) -> Shape:
-    return (*shape[:dim], size, *shape[dim + 1 :])
-
-
-def _sliced(source: Ref, type_: TensorType, dim: int, start: int, length: int) -> Node:
-    args: tuple[Argument, ...] = (source, dim, start, start + length)
-    return Node("", "call", "aten.slice.Tensor", args, {}, replace(type_, shape=_resized(type_.shape, dim, length)))

@@ -546,7 +546,9 @@ def _relation(value: object, place: Place, mesh: Mesh) -> object:
 
 
 def _listed(value: object, place: Place) -> list[str]:
-    """Texts: a list of them, or one with commas."""
+    """Texts: a list of them, or one with commas; none in an empty one, as a stage without pieces is written."""
+    if value == "":
+        return []
     items = value.split(",") if isinstance(value, str) else place.list(value, "a list of texts, or one with commas")
     return [place.name(cast("object", item)).strip() for item in items]
 

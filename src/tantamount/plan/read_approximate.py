@@ -18,15 +18,16 @@ def approximations_of(top: Fields, parts: dict[str, Part], virtual: str) -> Iter
     """The declared approximations, in order; ``parts`` are changed. ``virtual`` is the axis of microbatches, which no
     gradient is exchanged along. Raises :class:`UserError` for what is none."""
     outer = top.at("[approximate]")
+    named_before: set[str] = set()
     for name, value in outer.table(top.values.get("approximate", {}), "a table of approximations").items():
         place = outer.at(outer.name(name, "a name"))
         fields = Fields.of(value, place, ("kind", "part", "nodes", "specification", "over", "state"), ("kind", "part"))
         kind, part = fields.at("kind").name(fields.get("kind")), fields.at("part").name(fields.get("part"))
         nodes, over = fields.names("nodes"), fields.names("over")
-        outer = fields.at("specification")
+        inner = fields.at("specification")
         tensors = {
-            outer.name(key): outer.at(key).integer(dim, 0, 63, "the dimension along which ranks have parts of it")
-            for key, dim in outer.table(fields.values.get("specification", {})).items()
+            inner.name(key): inner.at(key).integer(dim, 0, 63, "the dimension along which ranks have parts of it")
+            for key, dim in inner.table(fields.values.get("specification", {})).items()
         }
         state = {key: fields.at("state").at(key).name(x)
                  for key, x in fields.at("state").table(fields.values.get("state", {})).items()}  # fmt: skip
@@ -53,6 +54,10 @@ def approximations_of(top: Fields, parts: dict[str, Part], virtual: str) -> Iter
             raise fields.at("over").wrong(" and ".join(over), "one axis of several ranks", code="approximate")
         if kind in GRADIENTS and parts[part].runs is not Runs.PASS:
             raise fields.at("part").wrong(shown(part), "a part of kind pass", code="approximate")
+        if tensors and part in named_before:  # what one changes the other would be read off
+            needed = "one declaration for all tensors of a part"
+            raise fields.at("specification").wrong(f"another one of {part}", needed, code="approximate")
+        named_before |= {part} if tensors else set()
         if tensors and (parts[part].taken_as or parts[part].given_as):
             found = "a part whose ranks have blocks in an order that is not the tensor's own"
             raise fields.at("specification").wrong(found, "ranks that have blocks in their order", code="approximate")
@@ -62,7 +67,8 @@ def approximations_of(top: Fields, parts: dict[str, Part], virtual: str) -> Iter
             key = "specification" if tensors else "nodes"
             raise fields.at(key).wrong(str(problem), f"a {kind}", code="approximate") from None
         named = [f"{one} of the specification, along dimension {dim}" for one, dim in tensors.items()]
-        yield Approximation(name, part, f"{kind} ({', '.join((*nodes, *named))}){_where(kind, over)}")
+        by = " by the gradients that come back" if tensors else ""
+        yield Approximation(name, part, f"{kind} ({', '.join((*nodes, *named))}){_where(kind, over)}{by}")
 
 
 def _strict(

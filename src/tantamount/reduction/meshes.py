@@ -29,6 +29,7 @@ def shortened(job: Job, axes: Sequence[str], effort: Effort, ranks: int = 2) -> 
 
     What programs do with one piece for every rank is seen as a view and a permutation first."""
     small = start = folded(job, LONG)
+    axes = [axis for axis in axes if axis not in job.counted]
     for axis in (axes, *([axis] for axis in axes)):
         try:
             shorter = sketch(small, axis, effort, ranks, outputs=True)

@@ -75,6 +75,8 @@ def sketch(
 
     Raises :class:`NotReduced` where there is none."""
     effort.check()
+    if not job.counted.isdisjoint(axes):
+        raise NotReduced(f"the specification has something for each rank along {', '.join(sorted(job.counted))}")
     if axes and any(relation.expression is not None or relation.equal for relation in job.inputs.values()):
         raise NotReduced("relations name single ranks")
     bare = job if outputs else replace(job, outputs={})

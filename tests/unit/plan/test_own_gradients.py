@@ -12,10 +12,18 @@ import tomli_w
 
 from support.jobs import typed_graph
 from support.plans import verified
+from tantamount.answers import refine
 from tantamount.capture.graph_document import graph_document
+from tantamount.capture.plan_text import in_ranges
 from tantamount.capture.programs import write_document
+from tantamount.effort import Effort
 from tantamount.errors import UserError
+from tantamount.ir.job import Job
+from tantamount.ir.mesh import Mesh
+from tantamount.ir.relation import Expectation, InputRelation, Replicate, Shard
+from tantamount.plan.own_gradients import own_job
 from tantamount.plan.read import read_plan
+from tantamount.reduction import shortened
 from tantamount.semantics.interpret import interpret
 from tantamount.verdict import Verdict
 
@@ -62,6 +70,23 @@ LAST = """
     loss = aten.sum.default(q)
     d_x = mul(x, 2)
     -> loss, d_x
+"""
+
+LINEAR = """
+    x: float32[{shape}]
+    w: float32[3, 3]
+    d_y: float32[{shape}]
+    k = aten.matmul.default(x, w)
+    {gather}
+    kt = aten.transpose.int({own}, 1, 2)
+    a = aten.bmm.default(x, kt)
+    at = aten.transpose.int(a, 1, 2)
+    d_v = aten.bmm.default(at, d_y)
+    alt = aten.transpose.int(all, 1, 2)
+    d_a = aten.bmm.default(d_y, alt)
+    d_q = aten.bmm.default(d_a, all)
+    d_x = add(d_q, d_v)
+    -> d_x
 """
 
 
@@ -157,6 +182,22 @@ def test_the_specification_is_what_ranks_find_with_the_keys_of_others_detached(t
     assert np.allclose(found["d_w"], weights.numpy(), rtol=1e-12, atol=1e-12)
 
 
+def test_smaller_forms_have_a_part_for_every_rank() -> None:
+    """No part of a gradient is moved or resized alone, and there are never fewer ranks than parts."""
+    for ranks, rows in ((16, 4), (8, 16)):
+        axes = {"microbatch": 2, "dp": 2, "cp": ranks}
+        gather = GATHERED.replace("all_gather(gk, 2,", f"all_gather(gk, {ranks},")
+        spec = typed_graph(LINEAR.format(shape=f"8, {ranks * rows}, 3", gather="all = mul(k, 1)", own="all"))
+        impl = typed_graph(LINEAR.format(shape=f"2, {rows}, 3", gather=gather, own="k"), axes)
+        cut, whole = (Shard(0), Shard(0), Shard(1)), (Replicate(),) * 3
+        given = {name: InputRelation(name, whole if name == "w" else cut, text=name) for name in ("x", "w", "d_y")}
+        wanted = {"d_x": Expectation("d_x", cut, text="d_x")}
+        mesh = Mesh(axes, {axis: (axis,) for axis in axes})
+        job = own_job(Job("job", spec, (impl,) * mesh.world_size, mesh, given, wanted), {"d_v": 1}, "cp", ["d_y"])
+        small = shortened(job, mesh.names, Effort())
+        assert (small.mesh.axes["cp"], refine(small).verdict) == (ranks, Verdict.PROVED)
+
+
 @pytest.mark.parametrize(
     ("declared", "why"),
     [
@@ -177,3 +218,30 @@ def test_declarations_that_say_something_else_are_refused(declared: dict[str, An
     with pytest.raises(UserError, match=why) as raised:
         verified(written(tmp_path, **declared))
     assert raised.value.code == "plan-approximate"
+
+
+def test_what_is_wrong_with_a_second_declaration_is_at_its_own_place(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    path.write_text(path.read_text() + '\n[approximate.other]\nkind = "no kind"\npart = "mix"\n')
+    with pytest.raises(UserError, match="no kind") as raised:
+        read_plan(path)
+    assert "[approximate]: other" in str(raised.value)
+    assert "border" not in str(raised.value)
+
+
+def test_tensors_of_one_part_are_declared_together(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    text = (
+        '\n[approximate.other]\nkind = "truncated-gradient"\npart = "mix"\nspecification = { d_v = 1 }\nover = ["cp"]\n'
+    )
+    path.write_text(path.read_text() + text)
+    with pytest.raises(UserError, match="one declaration for all tensors of a part"):
+        read_plan(path)
+
+
+def test_a_stage_without_pieces_is_written_as_an_empty_text(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    pieces = 'pieces = [\n    "mix",\n    "last",\n]\n'
+    assert pieces in path.read_text()
+    path.write_text(path.read_text().replace(pieces, f'{pieces}stages = ["mix 0, last 0", "{in_ranges([])}"]\n'))
+    assert [len(stage) for stage in read_plan(path).stages] == [2, 0]
