@@ -135,7 +135,7 @@ class Tape:
         """The values of ``wanted`` nodes, of those that are ``given``, and of all that they read, by interpretation.
         What is not wanted is what is ``known`` of an execution, ``widened`` to what these interpretations compute with.
         ``instead`` gives what stands in the place of a result, or the result. Raises :class:`Unsupported` where two
-        names of one value have come to stand for two."""
+        names of one value have come to stand for two, and for nodes of which nothing was noted."""
         values = list(self._first)
         values[: len(on)] = on
         found: list[Environment] = [{} for _ in on]
@@ -149,7 +149,10 @@ class Tape:
                     other.add((k, name))
             return found[k][name]
 
-        chosen = {self._span_of[k, name] for k, names in enumerate(wanted) for name in names}
+        places = [(k, name) for k, names in enumerate(wanted) for name in names]
+        if any(place not in self._span_of for place in places):
+            raise Unsupported("a node that was not finished by primitives of its own")
+        chosen = {self._span_of[place] for place in places}
         for span in [self._spans[number] for number in sorted(chosen)]:
             held: dict[int, tuple[Any, bool]] = {}
             for k, name in [(k, name) for k, node in span.finished for name in references(node)]:
