@@ -275,13 +275,17 @@ def run_stacked(
                 node = merged_
             return run_node(held[0], node, builder, environment, constant, None)
 
-        return run_ranks(graphs, mesh, on, given, constant=constant, classes=classes, each=told, compute=compute)
+        def tell(leader: int, node: Node, result: Result) -> Result:
+            return result if told is None else told(number[leader], node, result)
+
+        return run_ranks(graphs, mesh, on, given, constant=constant, classes=classes, each=tell, compute=compute)
 
     programs = {one.leader: [graphs[rank] for rank in one.ranks] for one in classes}
+    number = {one.leader: k for k, one in enumerate(classes)}  # of its class, as interpretations are counted
     replaced = _replacing(classes, instead or {})
 
-    def replacing(rank: int, node: Node, result: Result) -> Result:
-        return replaced(rank, node.name, result)
+    def replacing(k: int, node: Node, result: Result) -> Result:
+        return replaced(classes[k].leader, node.name, result)
 
     try:
         found = executed(way, each, [*map(together, classes)], constant, replacing if instead else None, tape)
