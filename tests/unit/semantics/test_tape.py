@@ -15,12 +15,12 @@ from tantamount.errors import TantamountError
 from tantamount.ir.graph import Graph, Node, Output, Ref
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.types import DType, TensorType
-from tantamount.ops.algebra import Interpretation
+from tantamount.ops.algebra import Interpretation, Tensor
 from tantamount.ops.classes import rank_classes
 from tantamount.ops.functions import Ties
 from tantamount.samples.operators.table import SAMPLES, Operand, Sample
-from tantamount.semantics.interpret import Evaluation, interpret, interpret_ranks, random_inputs
-from tantamount.semantics.stacked import interpret_stacked
+from tantamount.semantics.interpret import Evaluation, input_tensors, interpret, interpret_ranks, random_inputs
+from tantamount.semantics.stacked import interpret_stacked, run_changed, run_stacked
 from tantamount.semantics.tape import Tape
 
 
@@ -100,6 +100,31 @@ def test_ranks_whose_numbers_differ_are_executed_as_one(noise: int) -> None:
             for name in other:
                 np.testing.assert_allclose(one.array(name), other.array(name), rtol=1e-13)
     assert tape.noted
+
+
+def test_changes_of_a_class_that_does_not_begin_with_the_rank_of_its_number() -> None:
+    """Ranks 0 and 1 run one program, 2 and 3 another: the second class begins with rank 2."""
+    x = Node("x", "input", "x", type=TensorType((4,), DType.FLOAT32))
+    twice = Node("m", "call", "aten.mul.Scalar", (Ref("x"), 2.0))
+    root = Node("m", "call", "aten.tanh.default", (Ref("x"),))
+    y = Node("y", "call", "aten.add.Scalar", (Ref("m"), 1.0))
+    first, second = (Graph((x, m, y), (Output("y", "y"),)) for m in (twice, root))
+    graphs, mesh, tape = [first, first, second, second], Mesh({"a": 2, "b": 2}, {}), Tape()
+    classes = rank_classes(graphs, mesh)
+    assert [one.ranks for one in classes] == [(0, 1), (2, 3)]
+    inputs = [random_inputs(graph, rank) for rank, graph in enumerate(graphs)]
+    given = [input_tensors(graph, values) for graph, values in zip(graphs, inputs, strict=True)]
+    together = run_stacked(graphs, mesh, given, tape=tape, classes=classes)
+    assert together is not None
+    changed = [{(3, "m"): np.full(4, float(k))} for k in range(3)]
+    asked = [set[str](), {"y"}], [set[str](), {"m"}]
+    found = run_changed(tape, classes, together.stacked, changed, *asked, lambda _: lambda *_: None, 0)
+    for k, ranks in enumerate(found):
+        own, other = ranks[3]["y"], ranks[2]["y"]
+        assert isinstance(own, Tensor)
+        assert isinstance(other, Tensor)
+        assert np.array_equal(own.value, np.full(4, k + 1.0))
+        assert np.allclose(other.value, np.tanh(inputs[2]["x"]) + 1)
 
 
 def test_what_cannot_be_executed_as_one_is_not_tried_again() -> None:
