@@ -184,7 +184,7 @@ def test_pipelines_with_a_name_and_pipelines_that_split_the_model_in_different_p
 
 
 def _both_ends(ends: tuple[str, str] = ("", "")) -> Edit:
-    """Both pipelines are on the same two devices, each of which has the first stage of one and the last of the other."""
+    """Both pipelines are on two devices, each of which has the first stage of one and the last of the other."""
     devices = [
         "0F0 {0SEND_F0 3RECV_F1} 3F1 3B1 {3SEND_B1 0RECV_B0} 0B0",
         "2F1 {2SEND_F1 1RECV_F0} 1F0 1B0 {1SEND_B0 2RECV_B1} 2B1",
@@ -333,7 +333,8 @@ EDITS: Mapping[str, tuple[Edit, str]] = {
 }  # fmt: skip
 COLUMNS = "\n".join(line.replace("float32[4, 4]", "float32[8, 2]") for line in PROGRAMS["last"].splitlines())
 TWINS: Mapping[str, str] = {
-    "counted": _both(*FIRST), "columns": COLUMNS, "mean": PROGRAMS["last"].replace("(t, 64)", "(t, 32)"), "alone": "s_w: float32[6, 4]\ng_w = mul(s_w, 1)\n-> g_w",
+    "counted": _both(*FIRST), "columns": COLUMNS, "mean": PROGRAMS["last"].replace("64", "32"),
+    "alone": "s_w: float32[6, 4]\ng_w = mul(s_w, 1)\n-> g_w",
 }  # fmt: skip
 
 
