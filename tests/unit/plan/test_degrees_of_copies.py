@@ -362,6 +362,17 @@ def test_what_is_made_of_summands_must_be_a_summand(tmp_path: Path) -> None:
     assert max(run_plan(read_plan(path)).values()) > 1e-4
 
 
+def test_what_is_assumed_of_constants_is_assumed_of_summands(tmp_path: Path) -> None:
+    change = "s_a = mul(d_a, 1)", "c = constant float32[]\ns_a = mul(d_a, c)"
+    wide = MORE["wide_layer_own"].replace(
+        's_a = all_reduce(d_a, "sum", "dp")',
+        'c = constant float32[]\ne = mul(d_a, c)\ns_a = all_reduce(e, "sum", "dp")',
+    )
+    path = _plan(tmp_path, lambda table: table.update(assume={"constants": 2}),
+                 {"layer_own.spec": change, "layer_own": change}, {"wide_layer_own": wide})  # fmt: skip
+    assert verified(path).verdict is Verdict.PROVED
+
+
 # ---------------------------------------------------------------------------------------------- other numbers of ranks
 WHOLE: Mapping[str, str] = {
     **{f"wide_{name}": MORE[name] for name in ("first", "last")},
