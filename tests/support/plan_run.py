@@ -36,7 +36,7 @@ def run_plan(plan: Plan, seed: int = 0) -> dict[str, float]:
     found: dict[str, float] = {}
     for piece in plan.pieces:
         for device in run.devices_of(piece):
-            part = run.part(piece.part, device)
+            part = run.part(piece.part, device, piece)
             for name in part.parameters:
                 for k in range(run.ranks(part)):
                     wanted = _local(part, name, _seen(plan, part, name, one.own[piece][name]), (0, k))
@@ -184,12 +184,12 @@ class _Run:
         skipped = (self.plan.axis, COPY)
         return int(np.prod([size for axis, size in part.job.mesh.axes.items() if axis not in skipped]))
 
-    def part(self, name: str, device: int) -> Part:
-        """The part that a device runs where one is named: that of the pipeline of its copies, if these have others."""
+    def part(self, name: str, device: int, piece: Piece) -> Part:
+        """The part that a device runs for a piece where one is named: that of the pipeline whose copy it has."""
+        stages, owners = self.plan.stages, self.plan.schedule.owners
         chains = self.plan.schedule.chains if self.plan.apart else ()
-        owners = self.plan.schedule.owners
-        on = [k for k, chain in enumerate(chains) if any(owners[s] == device for s in chain.stages)]
-        assert len(on) < 2  # of two, the stage would have to be known
+        on = [k for k, chain in enumerate(chains)
+              if any(owners[s] == device and piece in stages[s] for s in chain.stages)]  # fmt: skip
         return self.plan.ways[on[0] if on else 0][name]
 
     def devices_of(self, piece: Piece) -> list[int]:
@@ -205,12 +205,12 @@ class _Run:
         plan = self.plan
         for piece in plan.pieces:
             for copy, device in enumerate(self.devices_of(piece)):
-                part = self.part(piece.part, device)
+                part = self.part(piece.part, device, piece)
                 for k in range(self.ranks(part)):
                     own = self.own[device, k][piece]
                     for name in (*part.parameters, *part.frozen):
                         own[name] = _local(part, name, _seen(plan, part, name, self.one.first[piece][name]), (0, k))
-                    for other in (self.part(name, device) for name in (*plan.reduce, *plan.update)):
+                    for other in (self.part(name, device, piece) for name in (*plan.reduce, *plan.update)):
                         for tensor, name in other.takes.items():
                             if other.of == piece.part and name in other.state:
                                 at = (copy if COPY in other.job.mesh.axes else 0, k)
@@ -263,7 +263,7 @@ class _Run:
         inputs: dict[Piece, list[Values]] = {}
         moving = self.streams.get((stage, "in", microbatch), [])
         for piece in pieces:  # forward again for the backward pass
-            part = self.part(piece.part, device)
+            part = self.part(piece.part, device, piece)
             inputs[piece] = [
                 {**self._given(part, piece, device, k, microbatch),
                  **{ends.forward: moving[k][name] for name, ends in part.before.items()}}
@@ -276,7 +276,7 @@ class _Run:
             return
         moving = self.streams.get((stage, "back", microbatch), [])
         for piece in reversed(pieces):
-            part = self.part(piece.part, device)
+            part = self.part(piece.part, device, piece)
             for k, given in enumerate(inputs[piece]):
                 given |= {ends.backward or "": moving[k][name] for name, ends in part.after.items()}
             found = self._ran(part, inputs[piece])
@@ -322,7 +322,7 @@ class _Run:
         forward = self.plan.pieces.index(first[0]) < self.plan.pieces.index(second[0])
         ends = (first[-1], second[0]) if forward else (first[0], second[-1])
         owners = self.plan.schedule.owners[giver], self.plan.schedule.owners[taker]
-        parts = [self.part(piece.part, device) for piece, device in zip(ends, owners, strict=True)]
+        parts = [self.part(piece.part, device, piece) for piece, device in zip(ends, owners, strict=True)]
         layouts = parts[0].layout, parts[1].layout
         if len(values) == self.ranks(parts[1]):
             return values
@@ -345,13 +345,13 @@ class _Run:
         """The same of copies with degrees of their own: each on its ranks, with what it is sent by others."""
         made: dict[tuple[int, int], Values] = {}
         for device in devices:
-            part, inputs = self.part(name, device), list[Values]()
+            part, inputs = self.part(name, device, piece), list[Values]()
             for k in range(self.ranks(part)):
                 own, whole = self.own[device, k][piece], self.whole[device, k]
                 inputs.append({x: own[t] if t in own else whole[t] for x, t in part.takes.items()})
                 for x, one in part.summands.items():
                     other = self.devices_of(piece)[one.pipeline]
-                    count = self.ranks(self.part(piece.part, other))
+                    count = self.ranks(self.part(piece.part, other, piece))
                     held = [self.own[other, j][piece][one.tensor] for j in range(count)]
                     inputs[-1][x] = held[k] if one.messages is None else _put(held, one.messages, k)
             found = _together(part, part.job.implementation, part.job.mesh, inputs)

@@ -24,6 +24,7 @@ from tantamount.capture.graph_document import graph_document
 from tantamount.capture.plan_text import in_ranges, in_runs
 from tantamount.capture.programs import write_document
 from tantamount.ir.graph import Graph, Node, Ref
+from tantamount.ir.relation_types import box_at
 from tantamount.limits import limits_from_environment
 from tantamount.plan.actions import Action, Event, Kind, Schedule, written
 from tantamount.plan.files import TABLE, files_of, programs_of
@@ -352,25 +353,35 @@ def _exchanged(plan: Plan, table: Table, random_: random.Random) -> PlanMutant |
 def _astray(plan: Plan, table: Table, random_: random.Random) -> PlanMutant | None:
     """A rank that is sent what another one is sent, where stages or copies have different ranks."""
     changed = deepcopy(table)
-    places = [(f"by messages {k}", found) for k, found in enumerate(changed["mesh"].get("messages", []))]
+    places: list[tuple[str, Table, Sequence[object]]] = [
+        (f"by messages {k}", found, found["ranks"]) for k, found in enumerate(changed["mesh"].get("messages", []))
+    ]
     places += [
-        (f"of {tensor} for {name}", entry["sent"])
+        (f"of {tensor} for {name}", entry["sent"], _slices(plan.parts[name], f"{tensor}.{k}"))
         for name, part in changed["part"].items()
         for tensor, stated in cast("Table", part.get("inputs") or {}).items()
-        for entry in (cast("list[Any]", stated) if isinstance(stated, list) else ())
+        for k, entry in enumerate(cast("list[Any]", stated) if isinstance(stated, list) else ())
         if isinstance(entry, dict) and "sent" in entry
     ]
     if not places:
         return None
-    where, messages = random_.choice(places)
+    where, messages, taken = random_.choice(places)
     ranks = [str(text) for text in cast("list[object]", messages["ranks"])]
     k = random_.randrange(len(ranks))
-    others = sorted(set(ranks) - {ranks[k]})
+    others = sorted({text for text, own in zip(ranks, taken, strict=True) if own != taken[k]} - {ranks[k]})
     if not others:
         return None
     messages["ranks"] = [*ranks[:k], random_.choice(others), *ranks[k + 1 :]]
     what = f"rank {k} is sent {messages['ranks'][k]} and not {ranks[k]} {where}"
     return PlanMutant("partitioning", what, "joints", changed)
+
+
+def _slices(part: Part, tensor: str) -> list[object]:
+    """The slice of an input that every rank takes: of those that take the same one, it does not matter who sends it."""
+    mesh, held = part.job.mesh, part.input(tensor)
+    shape = held.whole.shape if held.whole is not None else ()
+    placements = tuple(held.placements.values())
+    return [box_at(shape, placements, mesh.sizes, mesh.coordinates(k)) for k in range(mesh.world_size)]
 
 
 def _misdirected(plan: Plan, table: Table, random_: random.Random) -> PlanMutant | None:

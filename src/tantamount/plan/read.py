@@ -27,7 +27,7 @@ from tantamount.plan.parts import COPY, DEFAULT, TIED, Part, Piece, Plan, Runs, 
 from tantamount.plan.read_approximate import approximations_of
 from tantamount.plan.read_copies import COPY_OF, Copies, added_up, read_copies, read_summands, with_claims
 from tantamount.plan.read_mesh import Meshes, read_meshes
-from tantamount.plan.read_schedule import read_schedule
+from tantamount.plan.read_schedule import read_schedule, with_ends
 
 __all__ = ["FORMAT", "read_plan"]
 
@@ -111,6 +111,7 @@ class _Reader:
         pieces = tuple(self._pieces(model, parts))
         stages = self._stages(model, parts, pieces)
         schedule, stages = self._copied(model, schedule, stages)
+        schedule = with_ends(schedule)
         tied = self._tied(model, parts, meshes)
         for name in shared:  # who has copies is known now
             copies = {

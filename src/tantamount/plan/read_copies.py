@@ -195,5 +195,6 @@ def with_claims(parts: Mapping[str, Part], order: Sequence[str], count: int) -> 
             "outputs": {tensor: ['Partial("sum")'] for tensor in part.job.outputs},
         }
         claim = job_of(document, {"spec": whole, "impl": whole}, f"{part.job.path}: summands")
+        claim = replace(claim, assume=part.job.assume)  # of constants, which are those of this specification
         found[name] = replace(part, partly=partly, claims={**part.claims, "summands": claim})
     return found

@@ -11,7 +11,7 @@ from tantamount.plan.actions import Chain, Kind, Schedule, read_events
 from tantamount.plan.named import finished, side_by_side
 from tantamount.plan.tables import read_table
 
-__all__ = ["read_schedule"]
+__all__ = ["read_schedule", "with_ends"]
 
 
 def read_schedule(fields: Fields, folder: Path, devices: int, microbatches: int) -> tuple[Schedule, str]:
@@ -37,7 +37,7 @@ def read_schedule(fields: Fields, folder: Path, devices: int, microbatches: int)
         target = folder / name
         if not target.resolve().is_relative_to(folder.resolve()):
             raise fields.at("table").wrong(shown(name), "a file in the plan's folder", code="outside")
-        return _finished(read_table(target)), name
+        return read_table(target), name
     place = fields.at("devices")
     texts = place.list(fields.get("devices"), "a list of texts, one for each device")
     events = tuple(read_events(place.at(str(d)).string(text), place.at(str(d)).text) for d, text in enumerate(texts))
@@ -46,7 +46,7 @@ def read_schedule(fields: Fields, folder: Path, devices: int, microbatches: int)
     owned = tuple(owners.integer(x, 0, len(events) - 1, "the number of a device") for x in listed)
     chains = tuple(_chains(fields, len(owned), microbatches)) if "pipelines" in fields else ()
     chain = Chain(tuple(range(len(owned))), tuple(range(microbatches)))
-    return _finished(Schedule(events, owned, chains or (chain,))), "its own schedule"
+    return Schedule(events, owned, chains or (chain,)), "its own schedule"
 
 
 def _chains(fields: Fields, stages: int, microbatches: int) -> Iterator[Chain]:
@@ -66,9 +66,10 @@ def _numbers(fields: Fields, key: str, count: int) -> tuple[int, ...]:
     return tuple(place.integer(x, 0, count - 1, f"a number below {count}") for x in listed)
 
 
-def _finished(schedule: Schedule) -> Schedule:
+def with_ends(schedule: Schedule) -> Schedule:
     """The schedule with an update of every stage at the end of its device, if it has none at all, and a reduction
-    before it, if it has none either: what [finish] says then comes after everything."""
+    before it, if it has none either: what [finish] says then comes after everything. In one order on all devices, if
+    it is known what stages are copies of others."""
     kinds = {action.kind for program in schedule.devices for event in program for action in event}
     if Kind.UPDATE in kinds:
         return schedule

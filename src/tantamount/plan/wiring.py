@@ -170,7 +170,7 @@ def _batches(plan: Plan) -> Iterator[Joint]:
         other = plan.parts[part.base or part.name]
         for tensor, mine, its in (
             *((name, part.input(name), other.input(name)) for name in part.job.inputs),
-            *((name, part.output(name), other.output(name)) for name in part.job.outputs if name not in part.results),
+            *((name, part.output(name), other.output(name)) for name in part.job.outputs),
         ):
             here, there = mine.placements[plan.axis], its.placements[plan.axis]
             if here != there:

@@ -3,6 +3,7 @@ refuted where a slice goes to a wrong rank."""
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,6 +17,7 @@ from tantamount.capture.documents import parse_toml
 from tantamount.capture.fields import Place
 from tantamount.errors import UserError
 from tantamount.limits import limits_from_environment
+from tantamount.plan.mutants import plan_mutants, write_mutant
 from tantamount.plan.read import read_plan
 from tantamount.plan.wiring import joints_of
 from tantamount.verdict import Verdict
@@ -38,6 +40,13 @@ def test_a_pipeline_beside_another_is_proved(tmp_path: Path) -> None:
     report = verify_plan(path)
     assert report.verdict is Verdict.PROVED, report.text()
     assert max(run_plan(read_plan(path)).values()) < 1e-12
+    own = read_plan(path).parts["layer_own"].job  # each gradient is added up once
+    sums = [node for node in own.implementation[0].nodes if "all_reduce" in node.target]
+    assert len(sums) == len(own.outputs)
+    sent = [*islice((one for one in plan_mutants(read_plan(path)) if " is sent " in one.what), 3)]
+    for k, mutant in enumerate(sent):  # whoever takes the same slice is no other rank
+        wrong = read_plan(write_mutant(mutant, path, tmp_path / f"{k}"))
+        assert any(joint.problem for joint in joints_of(wrong)), mutant.what
     place = Place("plan", str(path), limits_from_environment())
     table = cast("dict[str, Any]", parse_toml(path.read_text(), place))
     entry = table["part"]["layer_sum"]["inputs"]["s_q"][1]

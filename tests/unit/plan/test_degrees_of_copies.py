@@ -183,6 +183,34 @@ def test_pipelines_with_a_name_and_pipelines_that_split_the_model_in_different_p
     assert "layer_sum adds up what copies of a piece have, whose stages differ in other pieces" in report.text()
 
 
+def _both_ends(ends: tuple[str, str] = ("", "")) -> Edit:
+    """Both pipelines are on two devices, each of which has the first stage of one and the last of the other."""
+    devices = [
+        "0F0 {0SEND_F0 3RECV_F1} 3F1 3B1 {3SEND_B1 0RECV_B0} 0B0",
+        "2F1 {2SEND_F1 1RECV_F0} 1F0 1B0 {1SEND_B0 2RECV_B1} 2B1",
+    ]
+
+    def edit(table: dict[str, Any]) -> None:
+        table["mesh"]["axes"]["pp"] = 2
+        table["schedule"] = {
+            "devices": [f"{events} {end}" for events, end in zip(devices, ends, strict=True)], "owners": [0, 1, 1, 0],
+            "pipelines": [{"stages": [0, 1], "microbatches": [0]}, {"stages": [2, 3], "microbatches": [1]}],
+        }  # fmt: skip
+
+    return edit
+
+
+def test_pipelines_on_the_same_devices_meet_in_one_order(tmp_path: Path) -> None:
+    path = _plan(tmp_path / "right", _both_ends())
+    report = verified(path)
+    assert report.verdict is Verdict.PROVED, report.text()
+    assert max(run_plan(read_plan(path)).values()) < 1e-12
+    crosswise = [f"{a}REDUCE_GRAD {b}REDUCE_GRAD {a}UPDATE {b}UPDATE" for a, b in ((0, 3), (1, 2))]
+    report = verified(_plan(tmp_path / "wrong", _both_ends((crosswise[0], crosswise[1]))))
+    assert report.verdict is Verdict.REFUTED
+    assert "0REDUCE_GRAD on device 0 and 1REDUCE_GRAD on device 1 meet, and are of other stages" in report.text()
+
+
 def test_what_is_wrong_is_wrong_as_one_job(tmp_path: Path) -> None:
     path = _plan(tmp_path, _single, {"wide_layer_sum": ("add(s_a, t_a)", "add(s_a, s_a)")})
     checked = prove(flat_copies(read_plan(path)), Options(cut=False)).check(expand=False)
@@ -251,6 +279,13 @@ def _columns(table: dict[str, Any]) -> None:
                                    "outputs": {"d_x": cut, "loss": loss}}  # fmt: skip
 
 
+def _mean(table: dict[str, Any]) -> None:
+    """In pipeline 1, the loss is twice as much, and said to be a mean over microbatches."""
+    given = table["part"]["last"]["outputs"]
+    loss = {**given["loss"], "microbatch": 'Partial("avg")'}
+    table["part"]["wide_last"] |= {"impl": "mean.json.gz", "outputs": {**given, "loss": loss}}
+
+
 def _summand_updated(table: dict[str, Any]) -> None:
     for name in ("layer_update", "wide_layer_update"):
         part = table["part"][name]
@@ -286,6 +321,7 @@ EDITS: Mapping[str, tuple[Edit, str]] = {
         _events(2, "2B1 2REDUCE_GRAD", "2REDUCE_GRAD 2B1"), "2B1 comes after the reduction of stage 2"
     ),
     "rows that are columns": (_columns, "what a microbatch has of it is Shard(1) over microbatch here, and Sh"),
+    "a loss that is a sum, and a mean": (_mean, 'what a microbatch has of it is Partial("avg") over microbatch here'),
     "an update by a summand": (_summand_updated, "takes s_a of its own pipeline alone"),
     "a summand that is not there yet": (_earlier, "takes s_a, which nothing before it gives in pipeline 0"),
     "a parameter for a summand": (_part("layer_sum", takes={"s_a": "a"}), "a is the same in all pipelines, and"),
@@ -297,7 +333,8 @@ EDITS: Mapping[str, tuple[Edit, str]] = {
 }  # fmt: skip
 COLUMNS = "\n".join(line.replace("float32[4, 4]", "float32[8, 2]") for line in PROGRAMS["last"].splitlines())
 TWINS: Mapping[str, str] = {
-    "counted": _both(*FIRST), "columns": COLUMNS, "alone": "s_w: float32[6, 4]\ng_w = mul(s_w, 1)\n-> g_w",
+    "counted": _both(*FIRST), "columns": COLUMNS, "mean": PROGRAMS["last"].replace("64", "32"),
+    "alone": "s_w: float32[6, 4]\ng_w = mul(s_w, 1)\n-> g_w",
 }  # fmt: skip
 
 
@@ -323,6 +360,17 @@ def test_what_is_made_of_summands_must_be_a_summand(tmp_path: Path) -> None:
     assert report.verdict is Verdict.REFUTED
     assert [part.part for part in report.parts if part.verdict is not Verdict.PROVED] == ["layer_own, summands"]
     assert max(run_plan(read_plan(path)).values()) > 1e-4
+
+
+def test_what_is_assumed_of_constants_is_assumed_of_summands(tmp_path: Path) -> None:
+    change = "s_a = mul(d_a, 1)", "c = constant float32[]\ns_a = mul(d_a, c)"
+    wide = MORE["wide_layer_own"].replace(
+        's_a = all_reduce(d_a, "sum", "dp")',
+        'c = constant float32[]\ne = mul(d_a, c)\ns_a = all_reduce(e, "sum", "dp")',
+    )
+    path = _plan(tmp_path, lambda table: table.update(assume={"constants": 2}),
+                 {"layer_own.spec": change, "layer_own": change}, {"wide_layer_own": wide})  # fmt: skip
+    assert verified(path).verdict is Verdict.PROVED
 
 
 # ---------------------------------------------------------------------------------------------- other numbers of ranks

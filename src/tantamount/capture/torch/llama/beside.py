@@ -103,7 +103,8 @@ def _own(part: NewPart, weights: Weights) -> NewPart:
         step = reduce_step({w: x.sums for w, x in weights.items()}, {}, early, {}, ranks)
 
         def run(**given: torch.Tensor) -> dict[str, torch.Tensor]:
-            found = {w: step(**given)[f"g_{w}"] for w in weights}
+            added = step(**given)
+            found = {w: added[f"g_{w}"] for w in weights}
             if early:
                 found = {w: whole_of(x, weights[w].shard or 0, ranks.group("dp")) for w, x in found.items()}
             return {f"s_{w}": x for w, x in found.items()}
