@@ -83,12 +83,12 @@ def interpret(
     masks: Masks | None = None,
     ties: Ties = Ties.USUAL,
     noise: int = 0,
-    undefined: int = 0,
+    undefined: tuple[int, int, int] = (0, 0, 0),
 ) -> Evaluation:
     """Execute a graph in which every process group is this rank alone. ``inputs``: one array per input node, complex
     tensors (here and in the result) as pairs of real numbers in one more, last dimension. ``ties``: one of the choices
     that operators may make among equal elements. ``noise``: results that are rounded have a random error in their last
-    digit, another one for every number but 0. ``undefined`` stands for whole numbers that a NaN or an infinity became.
+    digit, another one for every number but 0. ``undefined`` stands for whole numbers that -inf, inf and NaN became.
 
     Floats are computed in float64. Raises :class:`UserError` for inputs that do not fit and graphs that are wrong,
     :class:`~tantamount.semantics.reference.IntegerOverflow` for integers beyond 2**62.
@@ -116,8 +116,10 @@ def interpret_ranks(
     masks: Sequence[Masks | None] | None = None,
     ties: Ties = Ties.USUAL,
     noise: int = 0,
+    undefined: tuple[int, int, int] = (0, 0, 0),
 ) -> list[Evaluation]:
-    """Execute one graph per rank in lock step; ``inputs`` and ``masks`` have one entry per rank.
+    """Execute one graph per rank in lock step; ``inputs`` and ``masks`` have one entry per rank, the rest is as for
+    :func:`interpret`.
 
     Raises :class:`UserError` also where the ranks' collectives do not match or wait for each other.
     """
@@ -130,6 +132,8 @@ def interpret_ranks(
             needed=f"one for each of the mesh's {count} ranks",
         )
     references = [_reference(rank, seed, masks[rank] if masks else None, ties, noise) for rank in range(count)]
+    for reference in references:
+        reference.undefined = undefined
     tensors = [input_tensors(graph, given) for graph, given in zip(graphs, inputs, strict=True)]
     environments = run_ranks(
         graphs, mesh, references, tensors, constant=constant_of(constants), each=_Naming(references)
