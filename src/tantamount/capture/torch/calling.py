@@ -256,11 +256,15 @@ def _results(returned: Any, numbers: bool = True) -> list[tuple[str, Tensor]]:
 
 def _of_array(array: np.ndarray, name: str) -> Tensor:
     """An array of NumPy that a program returns, which it has computed from nothing that is traced."""
+    masked = isinstance(array, np.ma.MaskedArray)  # whose mask would be lost
     try:
+        if masked:
+            raise TypeError("a masked array")
         return torch.from_numpy(np.array(array))
     except (TypeError, ValueError) as problem:
         raise UserError(
-            "capture", place=name or "output", found=f"an array of NumPy of type {array.dtype}",
+            "capture", place=name or "output",
+            found=f"{'a masked array' if masked else 'an array'} of NumPy of type {array.dtype}",
             needed="numbers of a type that PyTorch has", hint="return nothing of it",
         ) from problem  # fmt: skip
 
