@@ -14,6 +14,7 @@ from tantamount.calculus.polynomials import pinned
 from tantamount.calculus.rebuild import refresh
 from tantamount.calculus.terms import Polynomial
 from tantamount.calculus.unfold import unfolded
+from tantamount.errors import Unsupported
 from tantamount.limits import COMPARISON
 from tantamount.sizes.symbolic import is_one
 
@@ -48,12 +49,12 @@ def equal(store: Store, f: Form, g: Form, *, expand: bool = True) -> Difference 
             cell = intersect(box, other)
             if cell is None:
                 continue
-            a: Polynomial = pin(store, cell, x, sizes)
-            b: Polynomial = pin(store, cell, y, sizes)
-            if a == b:
-                continue
-            if store.redirects:
-                a, b = refresh(store, a), refresh(store, b)
+            try:
+                a, b = (pin(store, cell, side, sizes) for side in (x, y))
+                if a != b and store.redirects:
+                    a, b = refresh(store, a), refresh(store, b)
+            except Unsupported as problem:  # at single positions: the logarithm of 0 at one of them
+                return Difference(cell, x, y, sizes, Undecided(reason=problem.reason))
             if a == b:
                 continue
             answer = _with_effort(store, a, b, cell) if expand else Undecided(reason="products were not multiplied out")

@@ -24,20 +24,21 @@ def code_read(since: float) -> dict[str, Any]:
     """The files, with a digest of each, and the packages, with their versions, that this process has imported modules
     of, and the folder that names of modules are looked up in first. A file that was written ``since`` (seconds, as
     :func:`time.time` has them) may have been imported as it was before: it has no digest, and is never the same."""
-    installed = _installed()
+    installed, known = _installed(), packages_distributions()
     files: dict[str, str] = {}
-    tops: set[str] = set()
+    packages: dict[str, str] = {}
     for name, module in list(sys.modules.items()):
         file = Path(getattr(module, "__file__", None) or "")
         if name == "__main__" or not file.is_absolute() or not file.is_file():
             continue
         folder = next((folder for folder in installed if file.is_relative_to(folder)), None)
         if folder is not None:  # a package may bring others along in a folder of its own
-            tops.add(file.relative_to(folder).parts[0].partition(".")[0])
-        elif not file.is_relative_to(_OWN):
+            top = file.relative_to(folder).parts[0].partition(".")[0]
+            packages.update((package, version_of(package)) for package in known.get(top, ()))
+            if top in known or installed[folder]:
+                continue
+        if not file.is_relative_to(_OWN):  # also what somebody has put among installed packages: it has no version
             files[str(file)] = "" if file.stat().st_mtime >= since else _digest(file)
-    known = packages_distributions()
-    packages = {package: version_of(package) for top in tops for package in known.get(top, ())}
     return {"folder": str(Path.cwd()), "files": dict(sorted(files.items())), "packages": dict(sorted(packages.items()))}
 
 
@@ -65,11 +66,12 @@ def version_of(package: str) -> str:
         return ""
 
 
-def _installed() -> list[Path]:
-    """The folders of installed packages and of the standard library, those within others first."""
+def _installed() -> dict[Path, bool]:
+    """The folders of installed packages and of the standard library (of which it is true), those within others
+    first."""
     paths = sysconfig.get_paths()
-    folders = {Path(paths[kind]) for kind in ("stdlib", "platstdlib", "purelib", "platlib")}
-    return sorted(folders, key=lambda folder: len(folder.parts), reverse=True)
+    folders = {Path(paths[kind]): kind.endswith("stdlib") for kind in ("purelib", "platlib", "stdlib", "platstdlib")}
+    return dict(sorted(folders.items(), key=lambda item: len(item[0].parts), reverse=True))
 
 
 @cache

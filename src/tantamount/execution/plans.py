@@ -46,7 +46,12 @@ _INTEGERS = 4  # integers of unknown use are drawn below this
 _WIDE = 1 << 17  # and, every other time, up to this
 LITTLE = 1 << 13  # elements of a node: fewer take no longer than finding out which operator to apply
 _UNDEFINED = "undefined-integer"
-_STAND_INS = (1 << 40, -(1 << 40) - 1)  # for such a number, beside 0
+_STAND_INS = (  # for such numbers, beside 0: of -inf, inf and NaN, which processors tell apart or do not
+    ((1 << 40) + 1, -(1 << 40) - 1, 5),
+    (-(1 << 31), -(1 << 31), -(1 << 31)),
+    (-(1 << 31), (1 << 31) - 1, 0),
+    (-(1 << 61), 1 << 61, -(1 << 61)),
+)
 _EXACT = (*STOPS, "undefined-comparison", _UNDEFINED, "unfit", "double-write", "inexact", "doubtful")
 
 
@@ -124,6 +129,7 @@ class Execution:
     inputs: Mapping[str, Array]
     specification: Evaluation
     ranks: list[Evaluation]
+    reached: bool = False
 
     @property
     def in_reals(self) -> bool:
@@ -141,8 +147,9 @@ class Execution:
 
     @property
     def within_assumptions(self) -> bool:
-        """The specification's indices are in range, and none of its discrete values comes from an undefined one."""
-        return not any(flag.what in (*_EXACT, "from-end") for flag in self.specification.flags)
+        """The specification's indices are in range, none of its discrete values comes from an undefined one, and no
+        output of the implementation depends on a whole number that an infinity became."""
+        return not self.reached and not any(flag.what in (*_EXACT, "from-end") for flag in self.specification.flags)
 
 
 def plan_execution(
@@ -271,11 +278,11 @@ def given(plan: Plan, leaves: Leaves, seed: int) -> Given:
 
 
 def _execute(plan: Plan, leaves: Leaves, seed: int, ties: Ties, noise: int, stacked: bool) -> Execution:
-    job = plan.job
+    job, graph = plan.job, plan.job.specification
     on = given(plan, leaves, seed)
     masks = [on.masks(rank) for rank in range(len(on.ranks))]
     expected = interpret(
-        job.specification,
+        graph,
         on.specification,
         seed=seed,
         constants=on.constants,
@@ -284,8 +291,16 @@ def _execute(plan: Plan, leaves: Leaves, seed: int, ties: Ties, noise: int, stac
         noise=noise,
         tape=plan.tapes.specification,
     )
-    if any(flag.what == _UNDEFINED for flag in expected.flags):
-        expected = _where_it_reaches(plan, on, expected, seed, ties, noise)
+    if _undefined(expected) and not _reached(
+        [graph], [expected],
+        lambda numbers: [
+            interpret(
+                graph, on.specification, seed=seed, constants=on.constants, masks=on.masks(None), ties=ties,
+                noise=noise, undefined=numbers,
+            )
+        ],
+    ):  # fmt: skip
+        expected = replace(expected, flags=tuple(flag for flag in expected.flags if flag.what != _UNDEFINED))
     actual: list[Evaluation] | None = None
     if stacked or (plan.together and not plan.tapes.flagged):
         actual = interpret_stacked(
@@ -300,31 +315,44 @@ def _execute(plan: Plan, leaves: Leaves, seed: int, ties: Ties, noise: int, stac
             job.implementation, job.mesh, on.ranks, seed=seed, constants=on.constants, masks=masks, ties=ties,
             noise=noise, tape=plan.tapes.ranks,
         )  # fmt: skip
-    for graph, values in ((job.specification, expected), *zip(job.implementation, actual, strict=True)):
-        _require_held(graph, values)
-    return Execution(on.specification, expected, actual)
+    for program, values in ((graph, expected), *zip(job.implementation, actual, strict=True)):
+        _require_held(program, values)
+    reached = any(map(_undefined, actual)) and _reached(
+        job.implementation, actual,
+        lambda numbers: interpret_ranks(
+            job.implementation, job.mesh, on.ranks, seed=seed, constants=on.constants,
+            masks=[on.masks(rank) for rank in range(len(on.ranks))], ties=ties, noise=noise, undefined=numbers,
+        ),
+    )  # fmt: skip
+    return Execution(on.specification, expected, actual, reached)
 
 
-def _where_it_reaches(plan: Plan, on: Given, expected: Evaluation, seed: int, ties: Ties, noise: int) -> Evaluation:
-    """The specification's values without the flags of whole numbers that an infinity became, if no output depends on
-    them: whatever stands for them, outputs are the same (buckets of distances, of which those of 0 are replaced)."""
-    graph = plan.job.specification
-    others = [flag for flag in expected.flags if flag.what != _UNDEFINED]
-    for number in _STAND_INS:
+def _undefined(values: Evaluation) -> bool:
+    """True if an infinity or a NaN became a whole number."""
+    return any(flag.what == _UNDEFINED for flag in values.flags)
+
+
+def _reached(
+    graphs: Sequence[Graph],
+    found: Sequence[Evaluation],
+    again: Callable[[tuple[int, int, int]], Sequence[Evaluation]],
+) -> bool:
+    """True if outputs of programs may depend on whole numbers that infinities became: ``again`` executes them with
+    others instead. Where outputs are the same whatever stands for them (buckets of distances, of which those of 0 are
+    replaced), they say nothing of what a processor makes of them."""
+    kinds = {flag.what for values in found for flag in values.flags}
+    for numbers in _STAND_INS:
         try:
-            found = interpret(
-                graph, on.specification, seed=seed, constants=on.constants, masks=on.masks(None), ties=ties,
-                noise=noise, undefined=number,
-            )  # fmt: skip
+            others = again(numbers)
         except (IntegerOverflow, Unsupported):
-            return expected
-        same = all(
-            np.array_equal(found.array(output.node), expected.array(output.node), equal_nan=True)
-            for output in graph.outputs
-        )
-        if not same or [flag for flag in found.flags if flag.what != _UNDEFINED] != others:
-            return expected
-    return replace(expected, flags=tuple(others))
+            return True
+        if {flag.what for values in others for flag in values.flags} != kinds:
+            return True
+        for graph, one, other in zip(graphs, found, others, strict=True):
+            pairs = ((one.array(output.node), other.array(output.node)) for output in graph.outputs)
+            if not all(np.array_equal(x, y, equal_nan=True) for x, y in pairs):
+                return True
+    return False
 
 
 def _require_held(graph: Graph, values: Evaluation) -> None:

@@ -94,13 +94,13 @@ def interpret(
     masks: Masks | None = None,
     ties: Ties = Ties.USUAL,
     noise: int = 0,
-    undefined: int = 0,
+    undefined: tuple[int, int, int] = (0, 0, 0),
     tape: Tape | None = None,
 ) -> Evaluation:
     """Execute a graph in which every process group is this rank alone. ``inputs``: one array per input node, complex
     tensors (here and in the result) as pairs of real numbers in one more, last dimension. ``ties``: one of the choices
     that operators may make among equal elements. ``noise``: results that are rounded have a random error in their last
-    digit, another one for every number but 0. ``undefined`` stands for whole numbers that a NaN or an infinity became.
+    digit, another one for every number but 0. ``undefined`` stands for whole numbers that -inf, inf and NaN became.
     ``tape``: that of earlier executions of this graph, or a new one.
 
     Floats are computed in float64. Raises :class:`UserError` for inputs that do not fit and graphs that are wrong,
@@ -144,10 +144,11 @@ def interpret_ranks(
     masks: Sequence[Masks | None] | None = None,
     ties: Ties = Ties.USUAL,
     noise: int = 0,
+    undefined: tuple[int, int, int] = (0, 0, 0),
     tape: Tape | None = None,
 ) -> list[Evaluation]:
-    """Execute one graph per rank in lock step; ``inputs`` and ``masks`` have one entry per rank. ``tape``: that of
-    earlier executions of these graphs, or a new one.
+    """Execute one graph per rank in lock step; ``inputs`` and ``masks`` have one entry per rank, the rest is as for
+    :func:`interpret`. ``tape``: that of earlier executions of these graphs, or a new one.
 
     Raises :class:`UserError` also where the ranks' collectives do not match or wait for each other.
     """
@@ -160,6 +161,8 @@ def interpret_ranks(
             needed=f"one for each of the mesh's {count} ranks",
         )
     references = [_reference(rank, seed, masks[rank] if masks else None, ties, noise) for rank in range(count)]
+    for reference in references:
+        reference.undefined = undefined
     tensors = [input_tensors(graph, given) for graph, given in zip(graphs, inputs, strict=True)]
 
     def way(

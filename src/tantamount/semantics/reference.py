@@ -82,7 +82,7 @@ class Reference(ArrayLayout):
     equal on all ranks.
     Other draws, and ``unknown`` tensors, are random by ``seed``, ``rank``, site and number of the call.
     ``ties`` says what operators choose among equal elements where PyTorch does not promise it.
-    ``undefined`` stands for whole numbers that a NaN or an infinity became.
+    ``undefined`` stands for whole numbers that -inf, inf and NaN became.
     ``left_range`` collects ``overflow`` and ``underflow``: float64 left the reals, whatever the values say.
     """
 
@@ -91,7 +91,7 @@ class Reference(ArrayLayout):
         self.rank = rank
         self.seed = seed
         self.masks = masks
-        self.undefined = 0
+        self.undefined: tuple[int, int, int] = (0, 0, 0)
         self.flags: list[Flag] = []
         self.left_range: set[str] = set()
         self._dropouts = 0
@@ -152,10 +152,12 @@ class Reference(ArrayLayout):
         if source is Kind.FLOAT and target is Kind.INT:
             undefined = ~np.isfinite(x)
             self._flag("undefined-integer", np.count_nonzero(undefined))
-            clean = np.where(undefined, float(self.undefined), x)
+            clean = np.where(undefined, 0.0, x)
             if np.any(np.abs(clean) > _LIMIT):
                 raise IntegerOverflow("a float beyond 2**62 converted to an integer")
-            return np.asarray(clean, dtype=np.int64)
+            below, above, neither = self.undefined
+            whole = np.asarray(clean, dtype=np.int64)
+            return np.select([x == -np.inf, x == np.inf, np.isnan(x)], [below, above, neither], whole)
         if source is Kind.INT and target is Kind.FLOAT and _magnitude(x) > _EXACT:
             self._flag("inexact", np.count_nonzero((x > _EXACT) | (x < -_EXACT)))
         return np.asarray(x, dtype=_DTYPE[target])

@@ -318,14 +318,15 @@ def _as_tensor(number: Any, name: str) -> Tensor:
         return torch.full((), number, dtype=symbolic[type(number)])
     wide = {float: torch.float64, complex: torch.complex128}.get(type(number))
     try:
-        if isinstance(number, torch.SymBool):
+        if isinstance(number, (torch.SymBool, np.ma.MaskedArray)):  # whose mask would be lost
             raise TypeError
         return torch.tensor(number, dtype=wide)
     except (RuntimeError, OverflowError, ValueError, TypeError) as problem:
         if isinstance(number, torch.SymBool):
             found, needed = "a condition on sizes that are symbols", "numbers and tensors"
         elif isinstance(number, np.ndarray):
-            found, needed = f"an array of NumPy of type {number.dtype}", "types that tensors have"
+            kind = "a masked array" if isinstance(number, np.ma.MaskedArray) else "an array"
+            found, needed = f"{kind} of NumPy of type {number.dtype}", "types that tensors have"
         else:
             found, needed = f"a whole number of {int(number.real).bit_length()} bits", "numbers of 64 bits"
         raise UserError(

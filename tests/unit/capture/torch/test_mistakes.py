@@ -340,6 +340,8 @@ def test_numbers_that_are_returned_are_results(number: complex, other: complex) 
     assert tt.compare(first, differs, accept=["relation-guessed"]).verdict is tt.Verdict.REFUTED
     with pytest.raises(UserError, match="an array of NumPy of type <U1"):
         tt.capture(lambda x: (x, np.array(["a"])), (X,))
+    with pytest.raises(UserError, match="a masked array of NumPy"):
+        tt.capture(lambda x: (x, np.ma.array([1, 2], mask=[False, True])), (X,))
     with pytest.raises(UserError, match="71 bits"):
         tt.capture(lambda x: (x, 2**70), (X,))
 
