@@ -135,7 +135,8 @@ class Tape:
         """The values of ``wanted`` nodes, of those that are ``given``, and of all that they read, by interpretation.
         What is not wanted is what is ``known`` of an execution, ``widened`` to what these interpretations compute with.
         ``instead`` gives what stands in the place of a result, or the result. Raises :class:`Unsupported` where two
-        names of one value have come to stand for two, and for nodes of which nothing was noted."""
+        names of one value have come to stand for two, and for nodes of which nothing was noted, or that read more than
+        their operands."""
         values = list(self._first)
         values[: len(on)] = on
         found: list[Environment] = [{} for _ in on]
@@ -165,6 +166,8 @@ class Tape:
             results = [slot for k, node in span.finished for slot in _values_of(self._results[k][node.name])]
             for slot in self._fixed.intersection([*span.read, *results]):
                 values[slot] = widened(self._first[slot])
+            if any(values[slot] is None for slot in span.read.difference(self._fixed, span.made)):
+                raise Unsupported("a value that is no operand's")  # but that of a message, or from within another node
             _do(span.steps, values)
             for k, node in span.finished:
                 result = _each_value({node.name: self._results[k][node.name]}, values.__getitem__)[node.name]
