@@ -101,7 +101,7 @@ class Plan:
     elements: int = 0
     together: bool = False
     proved: bool = True
-    tapes: Tapes = field(default_factory=Tapes)
+    tapes: Tapes = field(default_factory=Tapes, init=False)  # its own, of this job: not those of what it is made of
 
     @property
     def classes(self) -> Sequence[RankClass]:
