@@ -166,7 +166,7 @@ class Tape:
             results = [slot for k, node in span.finished for slot in _values_of(self._results[k][node.name])]
             for slot in self._fixed.intersection([*span.read, *results]):
                 values[slot] = widened(self._first[slot])
-            if any(values[slot] is None for slot in span.read.difference(self._fixed, span.made)):
+            if any(values[slot] is None for slot in span.read.union(results).difference(self._fixed, span.made)):
                 raise Unsupported("a value that is no operand's")  # but that of a message, or from within another node
             _do(span.steps, values)
             for k, node in span.finished:
