@@ -160,12 +160,12 @@ def _norm_of_heads(x: Any, weight: Any) -> Any:
     return x * torch.rsqrt(x.pow(2).mean(over, keepdim=True) + 1e-5) * weight
 
 
-def _documents(q: Any, k: Any, v: Any, first: int) -> Any:
+def _documents(q: Any, k: Any, v: Any, firsts: Any) -> Any:
     """Two documents in a row: one device keeps them apart, ranks that have a part of the row do not."""
     if q.shape[2] != k.shape[2]:
-        return MIXED(q, k, v, first)
+        return MIXED(q, k, v, firsts)
     half = k.shape[2] // 2
-    return torch.cat([MIXED(*(t[:, :, part] for t in (q, k, v)), 0) for part in (slice(half), slice(half, None))], 2)
+    return torch.cat([MIXED(*(t[:, :, part] for t in (q, k, v)), (0,)) for part in (slice(half), slice(half, None))], 2)
 
 
 def _no_copies(name: str, sums: Any, squares: Any, early: Any, shards: Any, place: Ranks) -> Any:
