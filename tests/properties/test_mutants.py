@@ -30,7 +30,7 @@ NOT_KNOWN = {"rewrite: relu(x) - relu(-x)", "rewrite: relu as x [x > 0]"}  # ide
 @pytest.fixture(scope="module")
 def figures(tmp_path_factory: pytest.TempPathFactory) -> Figures:
     paths = [*corpus.examples(), *corpus.small(tmp_path_factory.mktemp("small"))]
-    paths = [path for path in paths if path.parent.name not in ("gpt_tp2", "attention")][::2]
+    paths = [path for path in paths if path.parent.name != "gpt_tp2"][::2]
     sizes = {str(path): len(prepare(str(path), SEED).proposals) for path in paths}
     return Figures([o for task in tasks(sizes, SEED, MUTANTS, 10.0) for o in run_task(task)])
 
