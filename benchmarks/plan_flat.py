@@ -18,6 +18,8 @@ from typing import Any
 
 from plan_ways import EXPERT, GROUPED, LATENT, TENSOR
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
 from support.flat_plans import flat_job
 from tantamount.answers import verify_plan
 from tantamount.capture.torch.llama.model import Shape

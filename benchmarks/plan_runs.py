@@ -16,6 +16,8 @@ from pathlib import Path
 
 from plan_ways import WAYS
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
 from support.plan_run import run_plan
 from tantamount.answers import verify_plan
 from tantamount.capture.torch.llama.plan import write_plan

@@ -5,7 +5,7 @@ Everything is compared by a few random projections: they are linear, so that mul
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache, reduce
 from itertools import product
 from math import isfinite, isinf, isnan, prod
@@ -22,7 +22,7 @@ from tantamount.semantics.reference import Array
 
 __all__ = [
     "Box", "Parts", "added_up", "close", "cut", "direction", "fingerprint", "parted_as", "placements", "rows_of",
-    "summable", "windows",
+    "summable", "totals", "windows",
 ]  # fmt: skip
 
 P = TypeVar("P")
@@ -162,6 +162,29 @@ def close(a: Array, b: Array) -> bool:
     return bool(same.all())
 
 
+def totals(groups: Sequence[Sequence[Array]]) -> list[Array | None]:
+    """The sum of each of several groups of tensors; ``None`` where they are no summands: see :func:`summable`."""
+    found: list[Array | None] = [None] * len(groups)
+    kinds = ({(value.shape, value.dtype.kind) for value in group} for group in groups)
+    one = (some.pop() if len(some) == 1 else None for some in kinds)
+    for (members, kind), numbers in _grouped(zip(map(len, groups), one, strict=True)).items():
+        if kind is None or members < 2 or not prod(kind[0]):
+            continue
+        for some in _few(numbers, members * prod(kind[0])):
+            stacked = np.stack([value for k in some for value in groups[k]]).reshape(len(some), members, *kind[0])
+            within = tuple(range(2, stacked.ndim))
+            with np.errstate(all="ignore"):  # an infinity of a mask on one rank, another one on the next
+                sums = stacked.sum(axis=1)
+                rows = np.asarray(stacked, dtype=np.float64)
+                apart = np.abs(rows - rows[:, :1]).max(axis=within)
+                replicas = (apart <= _ROUNDING * np.abs(rows).max(axis=within).clip(min=1e-300)).all(axis=1)
+                finite = np.isfinite(apart).all(axis=1)
+            for j, k in enumerate(some):
+                if summable(groups[k]) if not finite[j] else not replicas[j]:
+                    found[k] = np.asarray(sums[j])
+    return found
+
+
 def summable(values: Sequence[Array]) -> bool:
     """True if tensors may be summands of one: there are several, and they are no replicas."""
     if len(values) < 2 or not all(v.size and v.shape == values[0].shape for v in values):
@@ -226,6 +249,8 @@ class Parts(Generic[P]):
 
     def __init__(self) -> None:
         self._found: dict[object, list[tuple[P, float]]] = {}
+        self._scales: dict[tuple[tuple[int, ...], str], list[float]] = {}
+        self._sorted: dict[tuple[tuple[int, ...], str], Array] = {}
         self._holed: set[tuple[int, ...]] = set()  # shapes of those in which something is not a number
 
     def add(self, part: P, value: Array) -> None:
@@ -240,6 +265,7 @@ class Parts(Generic[P]):
     def _add(self, part: P, value: Array, key: object, scale: float) -> None:
         if key is not None:
             self._found.setdefault(key, []).append((part, scale))
+            self._scales.setdefault((value.shape, value.dtype.kind), []).append(scale)
         if _holes(value):
             self._holed.add(value.shape)
 
@@ -268,8 +294,32 @@ class Parts(Generic[P]):
         return self._equal(*_key(value))
 
     def equal_of_all(self, values: Sequence[Array]) -> list[Iterator[P]]:
-        """:meth:`equal` of each of several tensors, at the cost of about one for each shape and kind of element."""
-        return [self._equal(*key) for key in _keys(values)]
+        """:meth:`equal` of each of several tensors, at the cost of about one for each shape and kind of element; of one
+        projection for those that equal nothing, as most do."""
+        some = self._may_equal(values)
+        keys = dict(zip(some, _keys([values[k] for k in some]), strict=True))
+        return [self._equal(*keys.get(k, (None, 0.0))) for k in range(len(values))]
+
+    def _may_equal(self, values: Sequence[Array]) -> list[int]:
+        """The tensors, by number, of which one projection is that of a known one, or says nothing: of zeros, and where
+        something is not finite."""
+        found: list[int] = []
+        for alike, numbers in _grouped((value.shape, value.dtype.kind) for value in values).items():
+            if alike not in self._scales:
+                continue
+            if len(self._sorted.get(alike, ())) < len(self._scales[alike]):
+                self._sorted[alike] = np.sort(self._scales[alike])
+            known, size = self._sorted[alike], prod(alike[0])
+            for some in _few(numbers, size):
+                rows = np.stack([values[k].reshape(-1) for k in some])
+                with np.errstate(all="ignore"):
+                    projected: Array = np.asarray(rows, dtype=np.float64) @ _weights(size)[0]
+                    after: Array = np.minimum(np.searchsorted(known, projected), len(known) - 1)
+                    near = np.minimum(np.abs(known[after] - projected), np.abs(known[after - 1] - projected))
+                    silent = ~(np.abs(projected) > _ROUNDING * np.abs(rows).max(axis=1, initial=0.0))
+                    may = silent | ~np.isfinite(projected) | (near <= 2 * _SAME * np.abs(projected))
+                found += [some[k] for k in np.flatnonzero(may).tolist()]
+        return found
 
     def _equal(self, key: object, scale: float) -> Iterator[P]:
         for part, one in self._found.get(key, ()) if key is not None else ():
@@ -290,17 +340,30 @@ def _key(value: Array) -> tuple[object, float]:
 
 def _keys(values: Sequence[Array]) -> list[tuple[object, float]]:
     """:func:`_key` of several tensors, at the cost of about one for each size and kind of element."""
-    alike: dict[tuple[int, str], list[int]] = {}
-    for k, value in enumerate(values):
-        alike.setdefault((value.size, value.dtype.kind), []).append(k)
     found: dict[int, tuple[object, float]] = {}
-    for (size, _), numbers in alike.items():
-        step = max(1, _TOGETHER // max(1, size))
-        for begin in range(0, len(numbers), step):
-            some = numbers[begin : begin + step]
+    for (size, _), numbers in _grouped((value.size, value.dtype.kind) for value in values).items():
+        for some in _few(numbers, size):
             rows = np.stack([values[k].reshape(-1) for k in some])
             found |= {k: _key_of(values[k], one) for k, one in zip(some, _directions(rows), strict=True)}
     return [found[k] for k in range(len(values))]
+
+
+K = TypeVar("K")
+
+
+def _grouped(keys: Iterable[K]) -> dict[K, list[int]]:
+    """The positions of each of some keys."""
+    found: dict[K, list[int]] = {}
+    for k, key in enumerate(keys):
+        found.setdefault(key, []).append(k)
+    return found
+
+
+def _few(numbers: Sequence[int], size: int) -> Iterator[Sequence[int]]:
+    """Some of several tensors of one size at a time, as many as are looked at as one."""
+    step = max(1, _TOGETHER // max(1, size))
+    for begin in range(0, len(numbers), step):
+        yield numbers[begin : begin + step]
 
 
 def _key_of(value: Array, found: tuple[tuple[str, ...], float] | None) -> tuple[object, float]:

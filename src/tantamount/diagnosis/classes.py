@@ -44,12 +44,19 @@ def classes_of(
     colours: dict[Place, int] = {}
     numbers: dict[object, int] = {}
     members: dict[int, list[tuple[int, Place]]] = {}
+    first = {id(graph): rank for rank, graph in reversed([*enumerate(graphs)])}  # of those that run one program
     for rank, graph in enumerate(graphs):
+        leader = first[id(graph)]
+        as_leader = rank != leader  # all shapes so far are those of the leader
         for position, node in enumerate(graph.nodes):
-            place = (rank, node.name)
+            place, same = (rank, node.name), (leader, node.name)
             shape = shapes.get(place) if node.type is None else node.type.shape
-            key = (node.op, target_of(graph, node), shape, _skeleton(node, rank, colours))
-            colour = colours[place] = numbers.setdefault(key, len(numbers))
+            as_leader = as_leader and (node.type is not None or shape == shapes.get(same))
+            if as_leader:
+                colour = colours[place] = colours[same]
+            else:
+                key = (node.op, target_of(graph, node), shape, _skeleton(node, rank, colours))
+                colour = colours[place] = numbers.setdefault(key, len(numbers))
             if place in shapes:
                 at = position if times is None else times.get(place, position)
                 members.setdefault(colour, []).append((at, place))

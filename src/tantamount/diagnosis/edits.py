@@ -1,7 +1,5 @@
-"""Small changes of the implementation that may make it right, class by class.
-
-Which are tried depends on whether a tensor is *unmatched*: no part of any tensor of the specification.
-"""
+"""Small changes of the implementation that may make it right, class by class: which are tried depends on whether a
+tensor is *unmatched*, no part of any tensor of the specification."""
 
 from __future__ import annotations
 
@@ -396,12 +394,14 @@ def replaced(matches: ValueMatches, c: Class, kind: EditKind = EditKind.VALUE) -
     if unmatched and chooses:
         operands = (matches.aligned(operand) for place in c.places for operand in matches.replay.operands[place])
         matched |= {part[0] for part in operands if part is not None}
-    end = matches.end if not unmatched and matches.ends.issuperset(c.places) else ""  # another tensor is put out
+    puts_out = {matches.end} if matches.ends.issuperset(c.places) else set[str]()  # nothing else makes it right
+    end = matches.end if not unmatched and puts_out else ""  # another tensor is put out
     tried = 0
     wholes = sorted(matches.wholes, key=lambda w: (w.target != c.target, w.first[1] in matches.matched))
     for whole in sorted(wholes, key=lambda w: there.isdisjoint(name for _, name in w.places)):
         names = {n for _, n in whole.places if n in matches.unused or c.first not in matches.summands_as_stated}
         names = names & there or names
+        names &= puts_out or names
         alike = whole.target == c.target
         if kind is EditKind.LIKE and not alike:
             continue

@@ -93,19 +93,28 @@ def _anew(options: Options) -> Options:
 
 
 def _proved(job: Job, options: Options, only: Collection[str], before: Proof) -> bool:
-    pieces = prove_simplified(job, options) or prove_in_pieces(job, options)
-    if pieces is not None:
-        return _all(pieces.outputs, only)
-    if before.cuts is None:  # where forms of the wrong program stand in the way, it is proved anew
+    short = before.steps <= options.effort.bounds.refuted_steps
+    if not short:
+        pieces = prove_simplified(job, options) or prove_in_pieces(job, options)
+        if pieces is not None:
+            return _all(pieces.outputs, only)
+    if before.cuts is None and before.steps:
+        # where forms of the wrong program stand in the way, it is proved anew, which takes about what the proof took
         proof = prove(job, options, before)
         try:
-            with options.effort.watching(options.effort.bounds.refuted_steps):
+            with options.effort.watching(min(before.steps, options.effort.bounds.refuted_steps)):
                 if _all(proof.check(expand=False, only=only), only):
                     return True
         except Grown:
             pass
     proof = prove(job, options)
-    if _all(proof.check(expand=False, only=only), only) or _all(proof.check(only=only), only):
+    if _all(proof.check(expand=False, only=only), only):
+        return True
+    if short:
+        pieces = prove_simplified(job, options) or prove_in_pieces(job, options)
+        if pieces is not None and _all(pieces.outputs, only):
+            return True
+    if _all(proof.check(only=only), only):
         return True
     apart = options.fold is None and proof.folded  # rank by rank, as a job is proved where that is needed
     return apart and _all(prove(job, replace(options, fold=False)).check(only=only), only)

@@ -28,6 +28,7 @@ from tantamount.diagnosis.naming import Account
 from tantamount.diagnosis.parted import Parted, first_value, unrepaired
 from tantamount.diagnosis.relations import relation_that_proves
 from tantamount.diagnosis.search import Repair, find_repairs
+from tantamount.diagnosis.twins import kind_of, other_number, twin_of
 from tantamount.diagnosis.unreduced import Summand, bare_summand, misuse, summand_of
 from tantamount.diagnosis.value_matches import Part
 from tantamount.effort import Stopped, within
@@ -62,14 +63,14 @@ def find_mismatch(
     CPU seconds at most (``None``: no bound); then what values say must do, and the proof may not be asked for more.
     ``proves``: of a job that is a piece of another one, whether the whole is proved once a change of lines is made."""
     nodes = {output.name: output.node for output in proof.job.specification.outputs}
-    search = _Search(proof)
+    search = _Search(proof, formulas=patience is None)
     refuted = [report.name for report in failing if report.verdict is Verdict.REFUTED]
     repair: Repair | None = None
     told: Account | None = None
     parted: Parted | None = None
     tell = once(lambda one: account(one.matches, one.edit, one.c, proof.job))
 
-    followed = Followed(proof, proof.options.effort.bounds.repair_seconds + max(seconds, 0.0), refuted, tell, proves)
+    followed = Followed(proof, proof.options.effort.bounds.repair_seconds + seconds, refuted, tell, proves)
     for found in find_repairs(plan, refuted, seconds, followed.of_all) if plan is not None and refuted else ():
         if isinstance(found, Parted):
             parted = found
@@ -93,8 +94,8 @@ def find_mismatch(
     bound = "doubtful_seconds"
     if short and told is None and parted is not None:
         found = unrepaired(parted)
-        if found is not None and found.specification:  # values tell both places, and forms are compared there alone
-            return search.repaired(found, nodes, failing), reductions
+        if found is not None:  # values tell the place, and forms are compared there alone
+            return search.repaired(found, nodes, failing, here=True), reductions
     if patience is None and (parted is not None or told is not None):  # the place is known, whatever forms say
         bound, patience = "repair_seconds", followed.left()
     try:
@@ -197,8 +198,11 @@ _RANK = tuple(DIFFERENCES)  # the most telling kind first
 
 
 class _Search:
-    def __init__(self, proof: Proof) -> None:
+    """``formulas``: what both sides compute at a place is shown, also where words say what differs."""
+
+    def __init__(self, proof: Proof, formulas: bool) -> None:
         self.proof = proof
+        self.formulas = formulas
         self.store = proof.store
         self.job = proof.job
         self.specification = proof.specification
@@ -222,7 +226,7 @@ class _Search:
             name for name in sorted(self._frontier(node), key=self.order.__getitem__) if self._worth(name, node)
         ]
         if finding is not None and source is not None and _says_all(finding):
-            return self._mismatch(source, self._twin(source) or self._output(report), finding)
+            return self._mismatch(source, twin_of(self.job, source) or self._output(report), finding)
         unreduced = self._misused(report, node)
         if unreduced is not None:
             return unreduced
@@ -233,7 +237,7 @@ class _Search:
                 return self._mismatch(name, summand.node, finding)
         best: tuple[int, str, str, Finding] | None = None
         for name in frontier:
-            twin = self._twin(name)
+            twin = twin_of(self.job, name)
             local = None if twin is None else self._compare(name, twin)
             if twin is not None and local is not None and (best is None or _RANK.index(local.kind) < best[0]):
                 best = (_RANK.index(local.kind), name, twin, local)
@@ -243,15 +247,20 @@ class _Search:
             return None
         if source is None or source in self.relations:  # what has a counterpart is not to blame
             source = next(iter(frontier), source or node)
-        return self._mismatch(source, self._twin(source) or self._below(source, node) or self._output(report), finding)
+        return self._mismatch(
+            source, twin_of(self.job, source) or self._below(source, node) or self._output(report), finding
+        )
 
-    def repaired(self, found: Account, nodes: Mapping[str, str], failing: Sequence[OutputReport]) -> Mismatch:
-        """The mismatch that a repair tells of, with the formulas of both sides where they show the difference."""
+    def repaired(
+        self, found: Account, nodes: Mapping[str, str], failing: Sequence[OutputReport], here: bool = False
+    ) -> Mismatch:
+        """The mismatch that a repair tells of, with the formulas of both sides where they show the difference
+        (``here``: those of that place alone, not of the output)."""
         rank, name = found.place
         spec, difference = found.specification, found.difference
         report = next(one for one in failing if one.verdict is Verdict.REFUTED)
         said: Finding | None = None
-        if not spec or found.kind == "factor":
+        if not here and (not spec or found.kind == "factor"):
             end = self._output_difference(report, nodes[report.name])
             if end is not None and _says_all(end):
                 said = end
@@ -261,6 +270,8 @@ class _Search:
         local: Finding | None = None
         if said is not None:
             local = said
+        elif not (self.formulas or found.kind == "different"):
+            pass
         elif spec and self.implementation.mesh.world_size == 1:
             local = self._compare_part(spec, name, found.part)
         elif spec:
@@ -451,39 +462,18 @@ class _Search:
                 return self._mismatch(name, found[0], Finding("unreduced", found[1], "", ""))
         return None
 
-    def _twin(self, name: str) -> str | None:
-        """The implementation node with the same operator at the same place in its order; preferably from the same
-        source line, else made of inputs of the same names."""
-        node = self.job.specification.by_name[name]
-        graph = self.job.implementation[0]
-        kind = _kind(self.job.specification, node)
-        same = [n for n in graph.nodes if n.op == node.op and _kind(graph, n) == kind]
-        mine = [n for n in self.job.specification.nodes if _kind(self.job.specification, n) == kind]
-        here = None if node.source is None else (node.source.file, node.source.line)
-        lined = [n for n in same if n.source is not None and (n.source.file, n.source.line) == here]
-        if lined:
-            same = lined
-            mine = [n for n in mine if n.source is not None and (n.source.file, n.source.line) == here]
-        else:
-            made_of, theirs = _inputs_above(self.job.specification), _inputs_above(graph)
-            close = [n for n in same if theirs[n.name] == made_of[name]]
-            if close:
-                same, mine = close, [n for n in mine if made_of[n.name] == made_of[name]]
-        position = [n.name for n in mine].index(name)
-        return same[position].name if position < len(same) else None
-
     def _below(self, name: str, end: str) -> str | None:
         """The implementation node that plays the part of the first operator, between ``name`` and ``end``, of which
         both sides have as many."""
         graph = self.job.specification
         above = ancestors(graph, end)
-        counts = [Counter(_kind(one, n) for n in one.nodes) for one in (graph, self.job.implementation[0])]
+        counts = [Counter(kind_of(one, n) for n in one.nodes) for one in (graph, self.job.implementation[0])]
         for node in graph.nodes:
             if node.op != "call" or node.name not in above or self._related(node.name):
                 continue
-            kind = _kind(graph, node)
+            kind = kind_of(graph, node)
             if counts[0][kind] == counts[1][kind] and name in ancestors(graph, node.name):
-                return self._twin(node.name)
+                return twin_of(self.job, node.name)
         return None
 
     def _compare(self, name: str, twin: str) -> Finding | None:
@@ -526,7 +516,7 @@ class _Search:
     def _mismatch(self, name: str, twin: str, finding: Finding) -> Mismatch:
         node = self._named(self.job.specification, name)
         other = self._named(self.job.implementation[0], twin) if twin in self.job.implementation[0].by_name else None
-        numbers = None if other is None else _other_number(other, node)
+        numbers = None if other is None else other_number(other, node)
         if numbers is not None and finding.kind != "unreduced":
             text = f"it has {numbers[0]!r} where {numbers[1]!r} is wanted"
             finding = replace(finding, kind="attribute", text=text)
@@ -554,40 +544,12 @@ class _Search:
         return node
 
 
-def _other_number(mine: Node, theirs: Node) -> tuple[float, float] | None:
-    """The first number with a point, among the arguments of calls of one operator, in which they differ: an epsilon, a
-    scale, a probability. Integers are sizes and positions, which differ between right programs."""
-    if mine.target != theirs.target:
-        return None
-    pairs = [*zip(mine.args, theirs.args, strict=False)]
-    pairs += [(mine.kwargs[key], theirs.kwargs[key]) for key in mine.kwargs if key in theirs.kwargs]
-    return next(((a, b) for a, b in pairs if isinstance(a, float) and isinstance(b, float) and a != b), None)
-
-
-def _inputs_above(graph: Graph) -> dict[str, frozenset[str]]:
-    """The names of the inputs that each node is made of."""
-    found: dict[str, frozenset[str]] = {}
-    for node in graph.nodes:
-        own = frozenset((node.name,)) if node.op == "input" else frozenset[str]()
-        found[node.name] = own.union(*(found[ref] for ref in references(node)))
-    return found
-
-
 def _headline(name: str, twin: str, finding: Finding) -> str:
     """One sentence: what a missing reduction says first, else what differs between which tensors."""
     first = finding.text.partition("\n")[0]
     if finding.kind == "unreduced":
         return re.sub(r" \(`[^`]*`\)", "", first)  # code that is no place in a file is for the details
     return f"{twin} is not the specification's {name}: {first}"
-
-
-def _kind(graph: Graph, node: Node) -> tuple[object, ...]:
-    """Equal for nodes that play the same part: the operator, and for one of several results its number."""
-    items: list[object] = []
-    while node.target == "getitem":
-        items.append(node.args[1])
-        node = graph.by_name[next(iter(references(node)))]
-    return (unwrapped(node.target, node.args), *items)
 
 
 def _has_term(x: Polynomial, finding: Finding) -> bool:

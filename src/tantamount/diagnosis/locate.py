@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
+from functools import cache
 
 from tantamount.diagnosis.classes import Origin
 from tantamount.diagnosis.replay import Place
@@ -71,7 +72,8 @@ def locate(
     computed from the inputs that come with it; on what is ``aside`` they do not depend. ``any_order``: what has the
     elements of a tensor in another order corresponds to it."""
 
-    def known_to(matches: ValueMatches, place: Place) -> bool:
+    @cache
+    def known_to(place: Place) -> bool:
         if place in right or corresponds(matches, place, any_order) or matches.share(place) is not None:
             return True
         return bool(factors) and _is_one_of(matches, place, _factor(matches, place), factors)
@@ -90,7 +92,7 @@ def locate(
             continue
         apart[place] = None
         read = [one for one in reads(matches, place) if one not in aside]
-        open_ = [one for one in read if not known_to(matches, one)]
+        open_ = [one for one in read if not known_to(one)]
         pending.extend(open_)
         known = [one for one in read if one in number and one not in open_]
         begins = not any(matches.value(one).dtype.kind == "f" for one in open_)
@@ -99,7 +101,7 @@ def locate(
         for one in known:
             moved = _moved(matches, one, known_to)
             (boundary if begins else beside).update(number[m] for m in moved if m in number)
-            pending.extend(m for m in moved if not known_to(matches, m))
+            pending.extend(m for m in moved if not known_to(m))
     summands = _summands(matches, number, boundary | beside | {number[place] for place in ends})
     silent = _silent(matches, number, boundary | beside)
     several = [end for end in ends if _factor(matches, end) is not None or _is_multiple(matches, end)]
@@ -130,7 +132,7 @@ def locate(
     )
 
 
-Known = Callable[[ValueMatches, Place], bool]
+Known = Callable[[Place], bool]
 
 
 def corresponds(matches: ValueMatches, place: Place, any_order: bool = False) -> bool:
@@ -224,7 +226,7 @@ def reads(matches: ValueMatches, place: Place) -> list[Place]:
     return list(found)
 
 
-def _moved(matches: ValueMatches, place: Place, corresponds: Known) -> list[Place]:
+def _moved(matches: ValueMatches, place: Place, known: Known) -> list[Place]:
     """The place, and those above it from which its elements only moved there, up to what corresponds to nothing."""
     found = [place]
     for _ in range(matches.effort.bounds.repair_chain):
@@ -234,16 +236,16 @@ def _moved(matches: ValueMatches, place: Place, corresponds: Known) -> list[Plac
             break
         place = above[0]
         found.append(place)
-        if not corresponds(matches, place):
+        if not known(place):
             break
     return found
 
 
-def _parts_above(matches: ValueMatches, end: Place, corresponds: Known) -> list[Place]:
+def _parts_above(matches: ValueMatches, end: Place, known: Known) -> list[Place]:
     """A wrong output and those above it from which its elements only moved there, as long as they are parts of
     tensors: buffers of several tensors are not."""
     found: list[Place] = []
-    for one in _moved(matches, end, corresponds):
+    for one in _moved(matches, end, known):
         if matches.aligned(one) is None:
             break
         found.append(one)

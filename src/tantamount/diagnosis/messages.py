@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tantamount.ir.graph import references
+from tantamount.ir.graph import Graph, Node, references
 from tantamount.ir.job import Job
+from tantamount.ops.calls import operator_of
 from tantamount.ops.execute import Environment
 from tantamount.ops.messages import RECEIVE, Post, Postbox
 
-__all__ = ["Messages", "messages_of"]
+__all__ = ["Messages", "group_of", "messages_of", "sends"]
 
 Place = tuple[int, str]  # a rank and the name of a node of its graph
 
@@ -72,3 +73,21 @@ def _sent(job: Job, post: Post, environments: Sequence[Environment]) -> Place | 
     refs = list(references(job.implementation[post.rank].by_name[post.node]))
     same = [ref for ref in refs if environments[post.rank].get(ref) is post.tensor]
     return (post.rank, same[0]) if same else None
+
+
+def sends(graph: Graph) -> bool:
+    """True if a rank sends or receives messages."""
+    calls = (node for node in graph.nodes if node.op == "call" and node.target != "getitem")
+    return any(operator_of(graph, node).peer_parameter is not None for node in calls)
+
+
+def group_of(graph: Graph, node: Node) -> str | None:
+    """The process group of a collective call."""
+    if node.op != "call" or node.target == "getitem":
+        return None
+    row = operator_of(graph, node)
+    if row.group_parameter is None or row.peer_parameter is not None:
+        return None
+    at = list(row.signature.parameters).index(row.group_parameter)
+    name = node.kwargs.get(row.group_parameter, node.args[at] if at < len(node.args) else None)
+    return name if isinstance(name, str) else None

@@ -160,13 +160,13 @@ class Names:
         given = (place[0], ref)
         head = f"{self.impl(place)} reads {self._content(given)} where {self._wanted(wanted, given)} is needed"
         rows: list[str] = []
-        for (rank, name), part in list(self.edit.wanted.items())[:LINES] if self.edit.kind is EditKind.OPERAND else ():
+        for (rank, name), part in self.edit.wanted.items() if self.edit.kind is EditKind.OPERAND else ():
             read = (rank, list(references(self.node((rank, name))))[position])
             rows.append(f"{name} reads {self._content(read)}, {self._wanted(part, read)} is needed")
         return self.made(
             "operand",
             head,
-            "\n".join(rows),
+            "\n".join([*dict.fromkeys(rows)][:LINES]),
             self._instead(),
             self._reader(wanted[0], self.node(place).target),
         )

@@ -6,12 +6,12 @@ goes into calling operators.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import NamedTuple
 
 import numpy as np
 
-from tantamount.correspond.values import added_up, summable
+from tantamount.correspond.values import totals
 from tantamount.diagnosis.edits import Edit
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import Part, ValueMatches
@@ -20,6 +20,7 @@ from tantamount.semantics.reference import Array
 __all__ = ["Gain", "gains"]
 
 _NEAR = 48  # places of every rank below a change that say whether it helps; the outputs say it anyway
+_ENDS = (0, -1)  # of ranks that are right, or wrong, the first and the last say what all do
 
 
 class Gain(NamedTuple):
@@ -35,7 +36,13 @@ def gains(matches: ValueMatches, ends: Set[Place], edits: Sequence[Edit]) -> lis
     """The gain of each of several changes. ``ends``: wrong outputs."""
     near = matches.replay.nearby_of_all([edit.changes for edit in edits], _NEAR)
     known = [{} if one is None else {place: np.asarray(value.value) for place, value in one.items()} for one in near]
-    asked = [(k, place) for k, edit in enumerate(edits) for place, x in known[k].items() if _telling(place, x, edit)]
+    ranks = [_telling_ranks(matches, edit) for edit in edits]
+    asked = [
+        (k, place)
+        for k, edit in enumerate(edits)
+        for place, x in known[k].items()
+        if place[0] in ranks[k] and _telling(place, x, edit)
+    ]
     parts = dict(zip(asked, matches.parts_of_all([known[k][place] for k, place in asked]), strict=True))
     for k, place in asked:
         parts[k, place] = parts[k, place] or matches.share(place, known[k][place])
@@ -64,6 +71,15 @@ def gains(matches: ValueMatches, ends: Set[Place], edits: Sequence[Edit]) -> lis
     ]
 
 
+def _telling_ranks(matches: ValueMatches, edit: Edit) -> frozenset[int]:
+    """The ranks at which is looked: of those at which the output is wrong, of the others, and of those that are changed
+    the first and the last, for all along an axis do the same with other rows."""
+    count = len(matches.job.implementation)
+    wrong, changed = matches.wrong_ranks, sorted({rank for rank, _ in edit.changes})
+    right = [rank for rank in range(count) if rank not in wrong]
+    return frozenset(some[k] for some in (sorted(wrong), right, changed) if some for k in _ENDS)
+
+
 def _telling(place: Place, value: Array, edit: Edit) -> bool:
     return place not in edit.changes and value.dtype.kind == "f" and value.size > 1 and bool(value.any())
 
@@ -74,18 +90,17 @@ def _summands(
     """The parts of specification tensors that the values of nodes, which lead others, on several ranks add up to."""
     if matches.job.mesh.world_size == 1:
         return {}
-    totals = [((k, place), total) for k, place in places for total in _totals(matches, known[k], place)]
-    parts = matches.parts_of_all([total for _, total in totals])
+    leading = {0, *sorted(matches.wrong_ranks)[:1]}  # groups elsewhere are theirs with other rows
+    led = [one for one in places if one[1][0] in leading]
+    groups = [
+        (one, [known[one[0]][p] if p in known[one[0]] else matches.value(p) for p in members])
+        for one in led
+        for members in matches.led.get(one[1], ())
+    ]
+    sums = [(one, total) for (one, _), total in zip(groups, totals([some for _, some in groups]), strict=True)]
+    added = [(one, total) for one, total in sums if total is not None]
     found: dict[tuple[int, Place], Part] = {}
-    for (one, _), part in zip(totals, parts, strict=True):
+    for (one, _), part in zip(added, matches.parts_of_all([total for _, total in added]), strict=True):
         if part is not None:
             found.setdefault(one, part)
     return found
-
-
-def _totals(matches: ValueMatches, known: Mapping[Place, Array], place: Place) -> Iterator[Array]:
-    for members in matches.led.get(place, ()):
-        values = [known[one] if one in known else matches.value(one) for one in members]
-        if summable(values):
-            with np.errstate(invalid="ignore"):  # an infinity of a mask on one rank, another one on the next
-                yield added_up(values)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from heapq import heapify, heappop, heappush
@@ -16,7 +17,7 @@ from math import inf, prod
 import numpy as np
 
 from tantamount.correspond.values import close
-from tantamount.diagnosis.messages import Messages, Place, messages_of
+from tantamount.diagnosis.messages import Messages, Place, group_of, messages_of, sends
 from tantamount.errors import TantamountError, Unsupported
 from tantamount.execution.arrays import Comparison, comparisons
 from tantamount.execution.plans import Given, Leaves, Plan, given
@@ -25,11 +26,11 @@ from tantamount.ir.job import Job
 from tantamount.ir.relation import rank_tensors
 from tantamount.ops.algebra import Interpretation, Tensor
 from tantamount.ops.builder import Builder
-from tantamount.ops.calls import operator_of
 from tantamount.ops.classes import rank_classes
 from tantamount.ops.execute import ConstantOf, Environment, Result, run, run_node
 from tantamount.ops.lockstep import run_ranks
 from tantamount.ops.messages import Postbox
+from tantamount.ops.relations import has_sum
 from tantamount.proof.outputs import output_node
 from tantamount.semantics.interpret import Evaluation, constant_of, executed, input_tensors, interpret
 from tantamount.semantics.reference import Array, Reference
@@ -59,7 +60,7 @@ class Replay:
         graphs, mesh = self.job.implementation, self.job.mesh
         postbox = Postbox(mesh)
         self.small = plan.together
-        alone = not any(_sends(graph) for graph in graphs)
+        alone = not any(sends(graph) for graph in graphs)
         inputs = [input_tensors(graph, values) for graph, values in zip(graphs, on.ranks, strict=True)]
         together = None
         if plan.together and alone:
@@ -172,7 +173,7 @@ class Replay:
         for rank, graph in enumerate(self.job.implementation):
             count: dict[tuple[int, ...], int] = defaultdict(int)
             for node in graph.nodes:
-                group = _group(graph, node)
+                group = group_of(graph, node)
                 if group is not None:
                     members = self.job.mesh.members(group, rank)
                     calls[members, count[members]].append((rank, node.name))
@@ -264,6 +265,16 @@ class Replay:
             name: sum(differing(pair.wanted, pair.found) for pair in self._sides(name, environments))
             for name in outputs
         }
+
+    def wrong_ranks(self, output: str) -> frozenset[int]:
+        """The ranks that hold wrong elements of an output; all of them where nobody can tell: of summands, of tensors
+        that should be equal, of what cannot be compared."""
+        relation, found = self.job.outputs[output], set[int]()
+        if not (has_sum(relation) or relation.equal):
+            with suppress(TantamountError):
+                for pair in self._sides(output, self.environments):
+                    found.update(np.unique(pair.rank[_apart(pair.wanted, pair.found)]).tolist())
+        return frozenset(found or range(len(self.job.implementation)))
 
     def apart(self, outputs: Sequence[str], changes: Changes | None = None) -> float:
         """How far some outputs are from what they should be, once values are changed: their largest difference,
@@ -572,28 +583,15 @@ def typed(value: Array, like: Tensor) -> Tensor:
 
 def differing(wanted: Array, found: Array) -> int:
     """The number of elements that differ by more than rounding; where nothing is wanted, anything will do."""
+    return int(np.count_nonzero(_apart(wanted, found)))
+
+
+def _apart(wanted: Array, found: Array) -> Array:
+    """The elements that differ by more than rounding."""
     if wanted.shape != found.shape:
         raise Unsupported("another shape")
     defined = np.isfinite(wanted)
     largest = float(np.abs(wanted[defined]).max(initial=0.0))
     with np.errstate(all="ignore"):
         close = np.abs(wanted - found) <= _RELATIVE * max(largest, 1e-300)
-    return int(np.count_nonzero(defined & ~close))
-
-
-def _sends(graph: Graph) -> bool:
-    """True if a rank sends or receives messages."""
-    calls = (node for node in graph.nodes if node.op == "call" and node.target != "getitem")
-    return any(operator_of(graph, node).peer_parameter is not None for node in calls)
-
-
-def _group(graph: Graph, node: Node) -> str | None:
-    """The process group of a collective call."""
-    if node.op != "call" or node.target == "getitem":
-        return None
-    row = operator_of(graph, node)
-    if row.group_parameter is None or row.peer_parameter is not None:
-        return None
-    at = list(row.signature.parameters).index(row.group_parameter)
-    name = node.kwargs.get(row.group_parameter, node.args[at] if at < len(node.args) else None)
-    return name if isinstance(name, str) else None
+    return np.asarray(defined & ~close)

@@ -204,6 +204,9 @@ def _first_passes(start: Start) -> Iterator[Pass]:
     location, suspects = start.location, start.suspects
     at = start.numbered
     yield at(location.ends), _VALUE
+    if len(start.matches.wrong_ranks) < len(start.matches.job.implementation):
+        # what is right on some ranks may be another part of a table that no input decides, on others
+        yield at(location.silent), (EditKind.BLOCK, EditKind.LIKE)
     if start.matches.ratios:  # a multiple of what it should be: what comes next may be right by the same factor
         yield at(location.scalings), _SIMPLE
     yield at(location.summands), _REDUCTIONS

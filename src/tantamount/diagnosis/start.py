@@ -62,7 +62,8 @@ class Start:
 
     def _located(self, any_order: bool) -> Location:
         matches, known = self.matches, self.dependence
-        places = matches.replay.output_places(matches.output)
+        wrong = matches.wrong_ranks  # what others hold is right, however they made it
+        places = [place for place in matches.replay.output_places(matches.output) if place[0] in wrong]
         return locate(matches, places, matches.end, known.right, known.factors, known.aside, any_order)
 
     @cached_property

@@ -11,18 +11,15 @@ from math import prod
 
 import numpy as np
 
-from tantamount.correspond.values import Box, Parts, cut, parted_as, summable, windows
-from tantamount.diagnosis.arguments import Slot, number_of, renamed, uniform
-from tantamount.diagnosis.classes import Class, Origin, classes_of, origins, specification_origins, target_of
+from tantamount.correspond.values import Box, Parts, cut, parted_as, totals, windows
+from tantamount.diagnosis.arguments import Slot, number_of
+from tantamount.diagnosis.calls import Calls
+from tantamount.diagnosis.classes import Class, Origin, classes_of, origins, target_of
 from tantamount.diagnosis.replay import Place, Replay
-from tantamount.errors import TantamountError
-from tantamount.ir.graph import Graph, Node, references
+from tantamount.ir.graph import Graph, Node
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import Partial
-from tantamount.ops.algebra import Tensor
-from tantamount.ops.calls import facts_of
-from tantamount.ops.check import check_graph
-from tantamount.ops.facts import NOTHING, Facts
+from tantamount.ops.facts import Facts
 from tantamount.proof.outputs import ancestors
 from tantamount.semantics.reference import Array
 
@@ -31,8 +28,10 @@ __all__ = ["Part", "ValueMatches"]
 Part = tuple[str, "Box | None"]  # a tensor of the specification, and which block of it (``None``: the whole)
 
 _FEW = 8  # elements: of fewer the same ones are found by chance, of numbers that are drawn from a few
-_PASSED_ON = Facts(moved=frozenset({"sent"}), view=True, collective="message")
 _EXACT = 1e-9  # relative to a number: what is so near a fraction of small numbers is one, hardly by chance
+
+
+_NO_PARTS = Parts[Part]()
 
 
 class ValueMatches:
@@ -44,9 +43,7 @@ class ValueMatches:
         self.replay = replay
         self.output = output
         self.job = replay.job
-        self._facts: dict[Place, Facts] = {}
-        self._whole_facts: dict[str, Facts] = {}
-        self._calls: dict[object, Facts] = {}
+        self.calls = Calls(replay)
         self.effort = replay.allowed
         graph = self.job.specification
         self.end = end = next(o.node for o in graph.outputs if o.name == output)
@@ -58,7 +55,7 @@ class ValueMatches:
             (rank, node.name): value.shape
             for rank, one in enumerate(self.job.implementation)
             for node in one.nodes
-            if not self._is_source((rank, node.name)) and (value := replay.held((rank, node.name))) is not None
+            if not self.calls.is_source((rank, node.name)) and (value := replay.held((rank, node.name))) is not None
         }
         times = replay.messages.times(self.job) if replay.messages.sent else None
         self.time = times or replay.position
@@ -72,9 +69,12 @@ class ValueMatches:
         self._aligned: dict[Place, Part | None] = {}
         self._summands: dict[Class, str | None] = {}
         self._sorted: dict[int, Parts[str]] = {}
+        self._lines: dict[str, list[set[str]]] = {}
+        self._parts: dict[tuple[tuple[int, ...], str], Parts[Part]] = {}
+        self._multiples: dict[tuple[tuple[int, ...], str], dict[int, Sequence[tuple[Part, float]]]] = {}
         self.wholes = classes_of([graph], whole, lambda place: self.cuts_whole(place[1]))
         self.origin = origins(self.job, replay)
-        self.whole_origin = self._whole_origins
+        self.whole_origin = self.calls.whole_origins
         used = frozenset[str]().union(*(self.origin[place] for place in replay.output_places(output)))
         self.unused = self.whole_origin[end] - used  # inputs that matter to the specification alone
 
@@ -95,33 +95,38 @@ class ValueMatches:
         """The operator."""
         return target_of(self.graph(place), self.node(place))
 
-    @cached_property
-    def _known(self) -> Parts[Part]:
+    def _known(self, value: Array) -> Parts[Part]:
         """The parts of specification tensors that have the shape and kind of a tensor of the implementation."""
+        alike = value.shape, value.dtype.kind
+        if alike in self._held and alike not in self._parts:
+            self._parts[alike] = self._parts_of(*alike)
+        return self._parts.get(alike, _NO_PARTS)
+
+    def _parts_of(self, shape: tuple[int, ...], kind: str) -> Parts[Part]:
+        here: list[tuple[Part, Array]] = []
+        size = prod(shape)
+        seen: dict[tuple[int, ...], tuple[int, ...] | None] = {}  # by the shape of a whole: as which it has parts
+        for name in (name for c in self.wholes for _, name in c.places):
+            whole = self.replay.wanted(name)
+            if whole is None or whole.dtype.kind != kind or whole.size % size:
+                continue
+            if whole.shape not in seen:
+                seen[whole.shape] = parted_as(self.effort, whole, (shape, *self.seen_as.get(shape, ())))
+            if (one := seen[whole.shape]) is not None:
+                here += [((name, box), part.reshape(shape)) for box, part in windows(self.effort, whole, one)]
         found = Parts[Part]()
-        shapes = dict.fromkeys(
-            (value.shape, value.dtype.kind) for c in self.classes for p in c.places if (value := self.value(p)).size
-        )
-        wholes = [(name, self.replay.wanted(name)) for c in self.wholes for _, name in c.places]
-        for shape, kind in shapes:
-            here: list[tuple[Part, Array]] = []
-            size = prod(shape)
-            seen: dict[tuple[int, ...], tuple[int, ...] | None] = {}  # by the shape of a whole: as which it has parts
-            for name, whole in wholes:
-                if whole is None or whole.dtype.kind != kind or whole.size % size:
-                    continue
-                if whole.shape not in seen:
-                    seen[whole.shape] = parted_as(self.effort, whole, (shape, *self.seen_as.get(shape, ())))
-                if (one := seen[whole.shape]) is not None:
-                    here += [((name, box), part.reshape(shape)) for box, part in windows(self.effort, whole, one)]
-            found.add_all(here)
+        found.add_all(here)
         return found
 
     @cached_property
-    def _multiples(self) -> Mapping[int, Sequence[tuple[Part, float]]]:
-        """The same of all values of the implementation above the output, by identity: together they cost less."""
-        values = {id(value): value for c in self.classes for p in c.places if (value := self.value(p)).size}
-        return dict(zip(values, map(tuple, self._known.multiples_of_all([*values.values()])), strict=True))
+    def _held(self) -> Mapping[tuple[tuple[int, ...], str], Mapping[int, Array]]:
+        """All values of the implementation above the output, by shape and kind, and by identity."""
+        found: dict[tuple[tuple[int, ...], str], dict[int, Array]] = {}
+        for place in (place for c in self.classes for place in c.places):
+            value = self.value(place)
+            if value.size:
+                found.setdefault((value.shape, value.dtype.kind), {})[id(value)] = value
+        return found
 
     @cached_property
     def order(self) -> Mapping[str, int]:
@@ -144,7 +149,14 @@ class ValueMatches:
 
     def multiples(self, value: Array) -> Iterator[tuple[Part, float]]:
         """The parts of specification tensors that a tensor is a multiple of, and which multiple it is."""
-        return iter(self._multiples.get(id(value)) or self._known.multiples(value))
+        alike = value.shape, value.dtype.kind
+        held = self._held.get(alike, {})
+        if id(value) not in held:
+            return self._known(value).multiples(value)
+        if alike not in self._multiples:  # together they cost less
+            found = self._known(value).multiples_of_all([*held.values()])
+            self._multiples[alike] = dict(zip(held, map(tuple, found), strict=True))
+        return iter(self._multiples[alike][id(value)])
 
     def is_part(self, value: Array) -> Part | None:
         """The first part of a specification tensor that has these values, if they are not all 0: zeros say nothing."""
@@ -152,7 +164,15 @@ class ValueMatches:
 
     def parts_of_all(self, values: Sequence[Array]) -> list[Part | None]:
         """:meth:`is_part` of each of several values, at the cost of about one for each shape."""
-        return [*map(_equal, self._known.multiples_of_all(values))]
+        found: list[Part | None] = [None] * len(values)
+        alike: dict[tuple[tuple[int, ...], str], list[int]] = {}
+        for k, value in enumerate(values):
+            alike.setdefault((value.shape, value.dtype.kind), []).append(k)
+        for numbers in alike.values():
+            some = [values[k] for k in numbers]
+            for k, same in zip(numbers, self._known(some[0]).equal_of_all(some), strict=True):
+                found[k] = next(same, None) if values[k].any() else None
+        return found
 
     def aligned(self, place: Place) -> Part | None:
         """The first part of a specification tensor that a rank's value is, or its share of."""
@@ -183,13 +203,13 @@ class ValueMatches:
     def elsewhere(self, place: Place) -> frozenset[str]:
         """The tensors of the specification of which the same line has parts on all other ranks, if these are several:
         ranks that run one program have parts of one tensor there."""
-        target, shape = self.target(place), self.value(place).shape
-        others = [(rank, place[1]) for rank in range(len(self.job.implementation)) if rank != place[0]]
-        alike = [one for one in others if one in self.class_of and self.target(one) == target]
-        if len(alike) < max(len(others), 2) or any(self.value(one).shape != shape for one in alike):
-            return frozenset()
-        found = [frozenset(name for name, _ in self.parts_at(one)) for one in alike]
-        return found[0].intersection(*found[1:])
+        if place[1] not in self._lines:
+            line = [(rank, place[1]) for rank in range(len(self.job.implementation))]
+            there = len(line) > 2 and all(one in self.class_of for one in line)
+            alike = there and len({(self.target(one), self.value(one).shape) for one in line}) == 1
+            self._lines[place[1]] = [{name for name, _ in self.parts_at(one)} for one in line] if alike else []
+        others = [names for rank, names in enumerate(self._lines[place[1]]) if rank != place[0]]
+        return frozenset(others[0].intersection(*others[1:])) if others else frozenset()
 
     def rearranged(self, place: Place) -> str | None:
         """The first tensor of the specification that has the elements of a value, in whatever order: programs that
@@ -329,39 +349,68 @@ class ValueMatches:
 
     @cached_property
     def led(self) -> Mapping[Place, Sequence[Sequence[Place]]]:
-        """The groups of members that may belong together, under the first place of each, in the order of mesh axes."""
+        """The groups of members that may be added up, under the first place of each, in the order of mesh axes."""
         found: dict[Place, list[Sequence[Place]]] = {}
+        along = {" and ".join(some) for some in self._instances if not self._added or frozenset(some) in self._added}
         for c in dict.fromkeys(self.class_of.values()):
-            for _, groups in self.groups(c):
-                for members in groups:
+            for axes, groups in self.groups(c):
+                for members in groups if axes in along or not axes else ():
                     found.setdefault(members[0], []).append(members)
         return found
+
+    @cached_property
+    def _added(self) -> frozenset[frozenset[str]]:
+        """The axes along which something is added up, by the program or by whoever takes an output of which ranks hold
+        summands, and several of these at once."""
+        mesh, found = self.job.mesh, set[frozenset[str]]()
+        for place, members in self.replay.partners.items():
+            if self.facts(place).collective and self.facts(place).sums:
+                digits = zip(
+                    mesh.names, zip(*(mesh.coordinates(rank) for rank, _ in members), strict=True), strict=True
+                )
+                found.add(frozenset(name for name, some in digits if len(set(some)) > 1))
+        long = {name for name, size in mesh.axes.items() if size > 1}
+        for expected in self.job.outputs.values():
+            placed = zip(mesh.names, expected.placements or (), strict=False)
+            found.add(frozenset(name for name, one in placed if isinstance(one, Partial)) & long)
+        for one in list(found):
+            found |= {one | other for other in found}
+        return frozenset(found - {frozenset()})
 
     def summands(self, c: Class) -> str | None:
         """The specification's tensor that the members of a class are summands of, or shares of a mean, on all ranks."""
         if c not in self._summands:
             self._summands[c] = None
-            for _, groups in self.groups(c):
-                found = self._summed_by(groups[0]) if groups else None
-                if found is not None and all(self._summed_by(members) is not None for members in groups[1:]):
-                    self._summands[c] = found
+            floats = self.value(c.first).dtype.kind == "f"
+            along = [groups for _, groups in self.groups(c) if groups] if floats else []
+            for name, groups in zip(self._summed_by([groups[0] for groups in along]), along, strict=True):
+                if name is not None and None not in self._summed_by(groups[1:]):
+                    self._summands[c] = name
                     break
         return self._summands[c]
 
-    def _summed_by(self, members: Sequence[Place]) -> str | None:
-        """The specification's tensor of which some values are summands of one part, or shares of a mean."""
-        values = [self.value(place) for place in members]
-        if not summable(values) or values[0].dtype.kind != "f":
-            return None
-        with np.errstate(invalid="ignore"):  # an infinity of a mask on one rank, another one on the next
-            total = np.sum(np.stack(values), axis=0)
-        part = self.is_part(total) or self.is_part(total / len(values)) or self.share(members[0], total)
-        return None if part is None else part[0]
+    def _summed_by(self, groups: Sequence[Sequence[Place]]) -> list[str | None]:
+        """The specification's tensors of which the values of each group are summands of one part, or shares of a mean;
+        ``None`` of a group that is none."""
+        sums = totals([[self.value(place) for place in members] for members in groups])
+        some = [(k, total) for k, total in enumerate(sums) if total is not None and total.dtype.kind == "f"]
+        means = [total / len(groups[k]) for k, total in some]
+        parts = zip(self.parts_of_all([total for _, total in some]), self.parts_of_all(means), strict=True)
+        found: list[str | None] = [None] * len(groups)
+        for (k, total), (whole, mean) in zip(some, parts, strict=True):
+            part = whole or mean or self.share(groups[k][0], total)
+            found[k] = None if part is None else part[0]
+        return found
 
     @cached_property
     def summed(self) -> set[str]:
         """The specification's tensors of which the implementation has summands."""
         return {name for c in self.classes if (name := self.summands(c)) is not None}
+
+    @cached_property
+    def wrong_ranks(self) -> frozenset[int]:
+        """The ranks at which the output is wrong."""
+        return self.replay.wrong_ranks(self.output)
 
     @cached_property
     def class_of(self) -> Mapping[Place, Class]:
@@ -403,7 +452,7 @@ class ValueMatches:
     def literals(self, target: str, slot: Slot) -> list[int | float]:
         """The numbers that the specification has there among the arguments of an operator."""
         nodes = [node for node in self.job.specification.nodes if node.target == target]
-        numbers = dict.fromkeys(number_of(node, slot, self._whole_number) for node in nodes)
+        numbers = dict.fromkeys(number_of(node, slot, self.calls.whole_number) for node in nodes)
         return [*self.effort.first("repair_numbers", [x for x in numbers if x is not None])]
 
     def other_number(self, place: Place) -> bool:
@@ -420,116 +469,20 @@ class ValueMatches:
     def with_number(self, target: str, slot: Slot, number: float) -> list[str]:
         """The specification's calls of an operator that have a number there."""
         nodes = [node for node in self.job.specification.nodes if node.target == target]
-        return [node.name for node in nodes if number_of(node, slot, self._whole_number) == number]
+        return [node.name for node in nodes if number_of(node, slot, self.calls.whole_number) == number]
 
     # -- what is known of operators
     def facts(self, place: Place) -> Facts:
-        """The facts of the operator that computes a value of the implementation (of one of several results, those of
-        the operator that has them), with its operands as the graph names them; none of inputs and constants."""
-        if place in self.replay.messages.sent:
-            return _PASSED_ON
-        if place not in self._facts:
-            graph, node = self.graph(place), self.node(place)
-            operands = (self._operand((place[0], name)) for name in references(node))
-            # ranks that run one program have its calls in common, if they know as much of the operands
-            key = (id(graph), node.name, tuple([None if x is None else (x.type, repr(x.value)) for x in operands]))
-            found = self._calls.get(key)
-            if found is None:
-                named = _named(graph, node)
-                found = self._facts_of(graph, named, lambda name: self._operand((place[0], name)), self._groups)
-                self._calls[key] = found
-            self._facts[place] = found
-        return self._facts[place]
+        """The facts of the operator that computes a value: see :meth:`Calls.facts`."""
+        return self.calls.facts(place)
 
     def whole_facts(self, name: str) -> Facts:
         """As :meth:`facts`, of a node of the specification."""
-        if name not in self._whole_facts:
-            graph = self.job.specification
-            self._whole_facts[name] = self._facts_of(graph, _named(graph, graph.by_name[name]), self._whole_operand)
-        return self._whole_facts[name]
-
-    @cached_property
-    def _groups(self) -> Mapping[str, int]:
-        return {name: self.job.mesh.group_size(name) for name in self.job.mesh.groups}
-
-    def _facts_of(
-        self,
-        graph: Graph,
-        node: Node,
-        operand: Callable[[str], Tensor | None],
-        groups: Mapping[str, int] | None = None,
-    ) -> Facts:
-        if node.op != "call":
-            return NOTHING
-        # ranks have calls in common, and equal layers, whatever their operands are called
-        short = {ref: f"#{k:03}" for k, ref in enumerate(dict.fromkeys(references(node)))}
-        long = {name: ref for ref, name in short.items()}
-        call = renamed(node, dict(enumerate(short[ref] for ref in references(node))))
-        types = [None if x is None else (x.type, x.value) for x in map(operand, short)]
-        key = (node.target, groups is None, repr((call.args, sorted(call.kwargs.items()), types)))
-        if key not in self._calls:
-            self._calls[key] = facts_of(graph, call, lambda name: operand(long[name]), groups)
-        return self._calls[key].called(long)
-
-    def _operand(self, place: Place) -> Tensor | None:
-        """The type of a value, and the number that its elements are if that is known without any input. A tensor of
-        zeros is a tensor: what adds it still adds."""
-        held = self.replay.tensor(place)
-        return None if held is None else Tensor(held.shape, held.dtype, self.known_number(place) or None)
-
-    def _unknown(self, place: Place) -> Tensor | None:
-        """The type of a value alone."""
-        held = self.replay.tensor(place)
-        return None if held is None else Tensor(held.shape, held.dtype, None)
-
-    def _whole_operand(self, name: str) -> Tensor | None:
-        found = self._whole_types.get(name)
-        return None if found is None else Tensor(found.shape, found.dtype, self._whole_number(name) or None)
-
-    @cached_property
-    def _whole_types(self) -> Mapping[str, Tensor]:
-        try:
-            found = check_graph(self.job.specification, None)
-        except TantamountError:
-            return {}
-        return {name: x for name, x in found.items() if isinstance(x, Tensor)}
-
-    @cached_property
-    def _inputless(self) -> frozenset[Place]:
-        """The values of the implementation that are computed from constants and factories alone."""
-        found: set[Place] = set()
-        for place in self.replay.order:
-            node, operands = self.node(place), self.replay.operands[place]
-            if node.op != "input" and all(operand in found for operand in operands):
-                found.add(place)
-        return frozenset(found)
+        return self.calls.whole_facts(name)
 
     def says_nothing(self, place: Place) -> bool:
         """True where no input decides a value."""
-        return place in self._inputless or self.node(place).op == "constant"
-
-    def known_number(self, place: Place) -> int | float | None:
-        """The finite number that all elements of a value are, where no input is needed to know it."""
-        return uniform(self.replay.held(place)) if place in self._inputless else None
-
-    def _whole_number(self, name: str) -> int | float | None:
-        return None if self._whole_origins[name] else uniform(self.replay.wanted(name))
-
-    @cached_property
-    def _whole_origins(self) -> Mapping[str, Origin]:
-        return specification_origins(self.job.specification)
-
-    def _is_source(self, place: Place) -> bool:
-        """True for constants and for operators whose result depends on the value of no operand, whatever that is."""
-        node = self.node(place)
-        if place in self.replay.messages.sent:
-            return False
-        if node.op == "constant" or (node.op == "call" and not list(references(node))):
-            return True
-        if node.op != "call" or not self.facts(place).factory:
-            return False
-        graph, call = self.graph(place), _named(self.graph(place), node)
-        return self._facts_of(graph, call, lambda name: self._unknown((place[0], name)), self._groups).factory
+        return self.calls.says_nothing(place)
 
     @cached_property
     def summands_as_stated(self) -> frozenset[Place]:
@@ -553,7 +506,7 @@ class ValueMatches:
 
     def number_at(self, place: Place, slot: Slot) -> int | float | None:
         """The number that a node has there."""
-        return number_of(self.node(place), slot, lambda name: self.known_number((place[0], name)))
+        return number_of(self.node(place), slot, lambda name: self.calls.known_number((place[0], name)))
 
     def part(self, part: Part, shape: tuple[int, ...]) -> Array | None:
         """The values of a part."""
@@ -587,13 +540,6 @@ def _instances(mesh: Mesh, axes: Sequence[str]) -> list[tuple[int, ...]]:
     """The ranks of every group that spans some axes."""
     group = replace(mesh, groups={"": tuple(axes)})
     return list(dict.fromkeys(group.members("", rank) for rank in range(mesh.world_size)))
-
-
-def _named(graph: Graph, node: Node) -> Node:
-    """The node; for one of several results, the node that has them."""
-    while node.target == "getitem":
-        node = graph.by_name[next(iter(references(node)))]
-    return node
 
 
 def _equal(multiples: Iterator[tuple[Part, float]]) -> Part | None:

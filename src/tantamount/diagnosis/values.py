@@ -89,10 +89,8 @@ class Values(Attributes):
             held = self.matches.aligned(place)
             return "no part of a tensor of the specification" if held is None else self.part(held)
 
-        return "\n".join(
-            f"{place[1]} has {has(place)}, {self.part(part)} is needed"
-            for place, part in list(self.edit.wanted.items())[:LINES]
-        )
+        rows = (f"{at[1]} has {has(at)}, {self.part(part)} is needed" for at, part in self.edit.wanted.items())
+        return "\n".join([*dict.fromkeys(rows)][:LINES])
 
     def _same(self, name: str, other: str) -> bool:
         """True if two tensors of the specification are equal."""

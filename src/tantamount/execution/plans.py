@@ -38,7 +38,7 @@ from tantamount.semantics.tape import Tape
 
 __all__ = [
     "LITTLE", "Execution", "Given", "Leaf", "Leaves", "NotExecuted", "Plan", "Scale", "TooLarge", "draw", "execute",
-    "given", "plan_execution",
+    "executed_on", "given", "plan_execution",
 ]  # fmt: skip
 
 _SOURCES = ("input", "implementation input", "free input")
@@ -71,13 +71,15 @@ class _Unpaired(TantamountError):
 class Tapes:
     """The primitives of the programs of a plan, once they were executed: of the specification, of ranks executed one by
     one, and of ranks executed as one. ``flagged``: an execution of ranks as one did not say whose its flags are.
-    ``classes``: of the ranks, once they are asked for."""
+    ``classes``: of the ranks, once they are asked for. ``executed``: what was executed on inputs that are looked at
+    again, by their seeds and scales."""
 
     specification: Tape = field(default_factory=Tape)
     ranks: Tape = field(default_factory=Tape)
     together: Tape = field(default_factory=Tape)
     flagged: bool = False
     classes: Sequence[RankClass] | None = None
+    executed: dict[tuple[int, Scale], tuple[Leaves, Execution | None]] = field(default_factory=dict[Any, Any])
 
 
 @dataclass(frozen=True)
@@ -229,6 +231,18 @@ def plan_execution(
 def draw(plan: Plan, seed: int, scale: Scale) -> dict[LeafName, Array]:
     """Random leaves; the same for the same seed and scale."""
     return draw_leaves(plan.leaves, plan.pool, seed, scale)
+
+
+def executed_on(plan: Plan, seed: int, scale: Scale, *, keep: bool = False) -> tuple[Leaves, Execution | None]:
+    """Random leaves, and both programs on them; see :func:`draw` and :func:`execute`. ``keep``: the next who asks for
+    the same gets what was computed."""
+    found = plan.tapes.executed.pop((seed, scale), None)
+    if found is None:
+        leaves = draw(plan, seed, scale)
+        found = leaves, execute(plan, leaves, seed)
+    if keep:
+        plan.tapes.executed[seed, scale] = found
+    return found
 
 
 def execute(

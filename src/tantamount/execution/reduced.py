@@ -17,7 +17,7 @@ from tantamount.calculus.calculus import Calculus
 from tantamount.errors import TantamountError, Unsupported
 from tantamount.execution.control import control
 from tantamount.execution.differences import examine, output_claim
-from tantamount.execution.plans import LITTLE, NotExecuted, Plan, Scale, TooLarge, draw, execute, plan_execution
+from tantamount.execution.plans import LITTLE, NotExecuted, Plan, Scale, TooLarge, executed_on, plan_execution
 from tantamount.execution.witness import Searched, search, search_on
 from tantamount.ir.job import Job
 from tantamount.limits import Limits
@@ -34,11 +34,15 @@ _AGREEING = 2  # inputs on which both programs agree with nothing dropped before
 _MANY = 1 << 20  # elements of all tensors from which on smaller shapes are tried first, if they are
 
 
-def find_differences(proof: Proof, outputs: tuple[OutputReport, ...], limits: Limits, agreeing: int = 0) -> Searched:
+def find_differences(
+    proof: Proof, outputs: tuple[OutputReport, ...], limits: Limits, agreeing: int = 0, known: Plan | None = None
+) -> Searched:
     """Like :func:`tantamount.execution.witness.search`, at smaller shapes where those of the job are too large, or so
-    large that the same difference is found and simplified sooner at smaller ones."""
+    large that the same difference is found and simplified sooner at smaller ones. ``known``: the plan of the proof."""
     try:
-        plan = plan_execution(proof.store, proof.job, proof.inputs, proof.specification, proof.implementation, limits)
+        plan = known or plan_execution(
+            proof.store, proof.job, proof.inputs, proof.specification, proof.implementation, limits
+        )
     except TooLarge as problem:
         return _search_reduced(proof, outputs, str(problem))
     except NotExecuted:  # the search says why
@@ -56,14 +60,15 @@ def is_large(plan: Plan) -> bool:
     return plan.elements > max(_MANY, nodes * LITTLE)
 
 
-def differs_somewhere(proof: Proof, limits: Limits) -> bool:
-    """True if one execution at the job's own shapes, on numbers that are drawn, shows that an output differs."""
+def differs_somewhere(proof: Proof, limits: Limits) -> Plan | None:
+    """The plan of a proof if one execution at the job's own shapes, on numbers that are drawn, shows that an output
+    differs; else ``None``."""
     job = proof.job
     try:
         plan = plan_execution(proof.store, job, proof.inputs, proof.specification, proof.implementation, limits)
     except NotExecuted:
-        return False
-    return bool(differing(plan, list(job.outputs)))
+        return None
+    return plan if differing(plan, list(job.outputs), keep=not is_large(plan)) else None
 
 
 def _differ(plan: Plan, outputs: tuple[OutputReport, ...], before: tuple[OutputReport, ...]) -> bool:
@@ -73,10 +78,10 @@ def _differ(plan: Plan, outputs: tuple[OutputReport, ...], before: tuple[OutputR
     return differing(plan, refuted) == refuted
 
 
-def differing(plan: Plan, names: list[str], scale: Scale | None = None) -> list[str]:
-    """Those of the outputs that differ on one input that is drawn."""
+def differing(plan: Plan, names: list[str], scale: Scale | None = None, *, keep: bool = False) -> list[str]:
+    """Those of the outputs that differ on one input that is drawn; ``keep``: what was executed is looked at again."""
     try:
-        execution = execute(plan, draw(plan, 0, scale or Scale()), 0)
+        _, execution = executed_on(plan, 0, scale or Scale(), keep=keep)
         if execution is None or not execution.in_reals or not execution.within_assumptions:
             return []
         return [n for n in names if examine(plan, output_claim(plan.job, n), execution).difference is not None]

@@ -17,8 +17,8 @@ from tantamount.execution.plans import (
     Plan,
     Scale,
     TooLarge,
-    draw,
     execute,
+    executed_on,
     plan_execution,
 )
 from tantamount.execution.simplify import simplify
@@ -94,8 +94,7 @@ class _Search:
     apart: bool = False  # the search is to end: on one input some outputs differ, and others do not
 
     def sample(self, seed: int, scale: Scale, open_: Sequence[str]) -> None:
-        leaves = draw(self.plan, seed, scale)
-        execution = execute(self.plan, leaves, seed)
+        leaves, execution = executed_on(self.plan, seed, scale)
         if execution is None or not execution.in_reals or not execution.within_assumptions:
             return
         self.executed += 1

@@ -27,6 +27,7 @@ from tantamount.refinement.unstated import unless_draws_are_unstated
 from tantamount.verdict import Mismatch, OutputReport, Verdict
 
 if TYPE_CHECKING:
+    from tantamount.execution.plans import Plan
     from tantamount.execution.witness import Searched
 
 __all__ = ["Captured", "job_of", "refine_differing", "refine_job", "whole_proof"]
@@ -77,14 +78,16 @@ def refine_job(
     doubtful: bool = False,
     cut_from: int = LONG,
     proof: Proof | None = None,
+    plan: Plan | None = None,
 ) -> Refinement:
     """The verdict on a job; the arguments are those of :func:`tantamount.refine`, but ``effort`` says all that may be
     spent, ``doubtful`` that something is probably wrong, so that values are compared before forms are, ``cut_from``
-    from how many nodes of a specification on it is cut where both programs agree, if it is not proved as a whole, and
-    ``so_far`` is told the report as it would be if the work ended now, whenever more is known (only where time or
-    memory are limited). Raises :class:`UserError`."""
+    from how many nodes of a specification on it is cut where both programs agree, if it is not proved as a whole,
+    ``proof`` and its ``plan`` of execution are the job's, where they are known, and ``so_far`` is told the report as it
+    would be if the work ended now, whenever more is known (only where time or memory are limited). Raises
+    :class:`UserError`."""
     how = effort if effort is not None else Effort()
-    state = State(job, strict, how, so_far or _unheard, cut_from)
+    state = State(job, strict, how, so_far or _unheard, cut_from, plan)
     bounds = limits if limits is not None else limits_from_environment()
     options = Options(
         fold=fold,
@@ -119,7 +122,7 @@ def refine_job(
 
 
 _AGREEING = 2  # inputs on which both programs agree before a proof takes more effort
-_LESS = 1.5  # CPU seconds that looking for a repair of it may take less than the bound says
+_LESS = 1.75  # CPU seconds that looking for a repair of it may take less than the bound says
 
 
 def _once() -> Align:
@@ -159,9 +162,10 @@ def refine_differing(proof: Proof, *, limits: Limits | None = None, effort: Effo
     from tantamount.execution.reduced import differs_somewhere
 
     bounds = limits if limits is not None else limits_from_environment()
-    if not differs_somewhere(proof, bounds):
+    plan = differs_somewhere(proof, bounds)
+    if plan is None:
         return None
-    return refine_job(proof.job, limits=bounds, effort=effort, doubtful=True, proof=proof)
+    return refine_job(proof.job, limits=bounds, effort=effort, doubtful=True, proof=proof, plan=plan)
 
 
 def _refine(state: State, options: Options, doubtful: bool, known: Proof | None) -> None:
@@ -428,7 +432,8 @@ def _executed(state: State, proof: Proof, before: tuple[OutputReport, ...]) -> S
     are equal, as they probably are, takes less time to show than more executions."""
     from tantamount.execution.reduced import find_differences
 
-    return _searched(state, proof, lambda: find_differences(proof, before, proof.options.limits, _AGREEING))
+    plan = state.plan if state.plan is not None and state.plan.store is proof.store else None
+    return _searched(state, proof, lambda: find_differences(proof, before, proof.options.limits, _AGREEING, plan))
 
 
 def _searched(state: State, proof: Proof, search: Callable[[], Searched]) -> Searched:

@@ -17,6 +17,7 @@ from tantamount.refinement.result import Refinement, accepted, limits_hit, stati
 from tantamount.verdict import Assumption, Counterexample, Mismatch, OutputReport, Relation, Verdict, worst
 
 if TYPE_CHECKING:
+    from tantamount.execution.plans import Plan
     from tantamount.refinement.one_piece import Executed
 
 __all__ = ["LONG", "MANY_RANKS", "SHARE", "State"]
@@ -36,6 +37,7 @@ class State:
     effort: Effort
     so_far: Callable[[Refinement], None]
     cut_from: int = LONG
+    plan: Plan | None = None  # to execute the job by, where there is one
     clock: Clock = field(default_factory=Clock)
     proof: Proof | None = None
     pieces: InPieces | None = None

@@ -41,7 +41,7 @@ __all__ = [
     "constant_of",
     "evaluation",
     "input_tensors",
-    "plain",
+    "Arrays",
     "random_array",
     "random_constants",
     "random_inputs",
@@ -197,21 +197,32 @@ class _Naming:
 
 def evaluation(environment: Mapping[str, Result], reference: Reference) -> Evaluation:
     """The values that a run computed, and what the interpretation noted on the way."""
-    return Evaluation(plain(environment), tuple(reference.flags), frozenset(reference.left_range))
+    return Evaluation(Arrays(environment), tuple(reference.flags), frozenset(reference.left_range))
 
 
-def plain(environment: Mapping[str, Result]) -> dict[str, NodeValue]:
-    """The values that a run computed, as arrays."""
+class Arrays(Mapping[str, NodeValue]):
+    """The values that a run computed, as arrays. Each is made when it is asked for first: of most executions only the
+    outputs are."""
 
-    def array(tensor: Tensor | Unsized | None) -> Array | None:
-        if not isinstance(tensor, Tensor):
-            return None
-        return np.asarray(tensor.value, dtype=_DTYPE[tensor.dtype.part.kind])
+    def __init__(self, environment: Mapping[str, Result]) -> None:
+        self._results = environment
+        self._known: dict[str, NodeValue] = {}
 
-    return {
-        name: tuple(map(array, result)) if isinstance(result, tuple) else array(result)
-        for name, result in environment.items()
-    }
+    def __getitem__(self, name: str) -> NodeValue:
+        if name not in self._known:
+            result = self._results[name]
+            self._known[name] = tuple(map(_array, result)) if isinstance(result, tuple) else _array(result)
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._results)
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+
+def _array(tensor: Tensor | Unsized | None) -> Array | None:
+    return np.asarray(tensor.value, dtype=_DTYPE[tensor.dtype.part.kind]) if isinstance(tensor, Tensor) else None
 
 
 def input_tensors(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Tensor]:

@@ -27,7 +27,7 @@ from tantamount.ops.classes import RankClass, differs, merged, rank_classes
 from tantamount.ops.execute import ConstantOf, Environment, Result, run_node
 from tantamount.ops.functions import Ties
 from tantamount.ops.lockstep import run_ranks
-from tantamount.semantics.interpret import Constants, Evaluation, constant_of, executed, input_tensors, plain
+from tantamount.semantics.interpret import Arrays, Constants, Evaluation, constant_of, executed, input_tensors
 from tantamount.semantics.noisy import RoundingNoise
 from tantamount.semantics.reference import Array, Flag, Masks, Reference, fresh
 from tantamount.semantics.tape import Each, Tape
@@ -455,4 +455,4 @@ def interpret_stacked(
     )  # fmt: skip
     if found is None:
         return None
-    return [Evaluation(plain(one), found.flags, found.left_range) for one in found.environments]
+    return [Evaluation(Arrays(one), found.flags, found.left_range) for one in found.environments]
