@@ -117,6 +117,11 @@ def sent(made: Held, taken: Held, messages: Messages, virtual: str) -> str:
     if messages.dim >= len(made.whole.shape) and not whole:
         return f"messages along dimension {messages.dim} of {made.whole}"
     shape = made.whole.shape
+    strange = [
+        p for held in (made, taken) for p in held.placements.values() if isinstance(p, Shard) and not _has(shape, p)
+    ]
+    if strange:
+        return f"{strange[0]} of {made.whole}"
     for rank, terms in enumerate(messages.ranks):
         got = _put(made, shape, terms, messages.dim, virtual)
         read = _box(taken, shape, rank, virtual)
@@ -124,6 +129,11 @@ def sent(made: Held, taken: Held, messages: Messages, virtual: str) -> str:
             comes = "parts that do not follow each other" if got is None else _range(got)
             return f"rank {rank} is sent {comes} of the whole, and takes {_range(read)} of it for granted"
     return ""
+
+
+def _has(shape: Shape, placement: Shard) -> bool:
+    """True if a tensor of a shape has the dimension that is cut."""
+    return 0 <= placement.dim < len(shape)
 
 
 def _box(held: Held, shape: Shape, rank: int, virtual: str) -> Box:
