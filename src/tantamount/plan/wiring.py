@@ -120,6 +120,24 @@ def _model(plan: Plan) -> Iterator[Joint]:
             for name in getattr(part, streams):
                 problem = f"the {where} piece exchanges {name} with a piece {streams} it, and there is none"
                 yield Joint(name, part.name, part.name, "", problem=problem)
+    yield from _empty(plan)
+
+
+def _empty(plan: Plan) -> Iterator[Joint]:
+    """Joints for stages without pieces that pass something on between ranks of another number: a plan has messages for
+    what pieces give each other, so that the number of ranks changes once at most on the way from one to the next."""
+    for chain in plan.schedule.chains if plan.uneven else ():
+        passed: list[int] = []
+        for stage in chain.stages:
+            own = plan.stages[stage] if stage < len(plan.stages) else ()
+            if not own and not passed:
+                continue
+            passed.append(stage)
+            ranks = [plan.ranks[plan.schedule.owners[one]] for one in passed]
+            if own and sum(a != b for a, b in pairwise(ranks)) > 1:
+                problem = "it has no pieces, and other numbers of ranks than the stages that it passes something on for"
+                yield Joint("", f"stage {passed[1]}", f"stage {passed[1]}", "", problem=problem, wrong=False)
+            passed = [stage] if own else passed
 
 
 def _passed(plan: Plan, giver: Part, made: Held, taker: Part, read: Held) -> str:

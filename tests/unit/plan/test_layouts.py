@@ -293,6 +293,27 @@ def test_what_does_not_come_as_it_is_taken_is_refuted(case: str, tmp_path: Path)
         assert max(run_plan(read_plan(path)).values()) > 1e-4
 
 
+@pytest.mark.parametrize(
+    ("stages", "verdict"),
+    [
+        (["first, layer", "", "thin, last"], Verdict.PROVED),  # its ranks get what those of the first stage send
+        (["first, layer", "thin", "", "last"], Verdict.UNKNOWN),
+    ],
+)
+def test_stages_without_pieces_change_numbers_of_ranks_once(
+    stages: list[str], verdict: Verdict, tmp_path: Path
+) -> None:
+    """Such a stage has as many ranks as the mesh says, and nothing says what two of them would send to four."""
+
+    def edit(table: dict[str, Any]) -> None:
+        table["mesh"]["axes"]["pp"] = len(stages)
+        table["model"]["stages"] = stages
+
+    report = verified(_uneven(tmp_path, edit))
+    assert report.verdict is verdict, report.text()
+    assert [joint.source for joint in report.joints if joint.problem] == ["stage 2"] * (verdict is Verdict.UNKNOWN)
+
+
 def test_messages_that_go_astray_are_refuted(tmp_path: Path) -> None:
     path = _uneven(tmp_path)
     found = (mutant for mutant in plan_mutants(read_plan(path), 2) if "is sent" in mutant.what)
