@@ -7,7 +7,7 @@ A *piece* is an instance of a part: ``layer 7``. What tensors of a part are to t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
@@ -22,13 +22,14 @@ from tantamount.plan.families import Family
 from tantamount.plan.orders import Order
 
 __all__ = [
-    "COPY", "DEFAULT", "TIED", "WORLD", "Approximation", "Held", "Messages", "Part", "Piece", "Plan", "Runs", "Stream",
-    "Summand", "Term", "in_pipeline", "is_sum", "shown",
+    "COPY", "DEFAULT", "SUMMANDS", "TIED", "WORLD", "Approximation", "Held", "Messages", "Part", "Piece", "Plan",
+    "Runs", "Stream", "Summand", "Term", "in_pipeline", "is_sum", "shown",
 ]  # fmt: skip
 
 TIED = "tied"  # the axis of the devices that have a copy of a shared parameter
 DEFAULT = "default"  # the layout of parts that name none: the axes of the mesh but the pipeline's
 WORLD = "world"  # the only axis of parts that run once, where stages have different numbers of ranks
+SUMMANDS = "summands"  # the claim that what a part makes of summands are summands
 COPY = "copy"  # the axis of the devices that have a copy of a piece, one in each pipeline of a plan with several
 
 
@@ -155,8 +156,9 @@ class Part:
     ``smaller``, that is its job, ``job`` that of the others, and ``divided`` says that rows may be worked on apart.
     ``taken_as`` and ``given_as`` are the orders in which ranks have blocks of inputs and of outputs; the specification
     of the job is a function of what has these orders.
-    ``claims`` are further jobs, by name, that must hold: for declared approximations to be what they say, and for
-    ``partly``, inputs of which every pipeline may have a summand, to give summands of the outputs.
+    ``claims`` are further jobs, by name, that must hold: for declared approximations to be what they say, for
+    ``partly``, inputs of which every pipeline may have a summand, to give summands of the outputs, and for what one
+    piece has of the gradient of a shared parameter to give summands likewise.
     ``base``, of a part that runs in the place of another one in some ``pipelines``, is that one, whose specification
     it has, and whose tensors; ``summands`` are inputs that are what one pipeline has of a tensor.
     ``kept`` is the axis whose placements mean something even where it has one rank: there are more of other classes."""
@@ -210,7 +212,7 @@ class Part:
                 named = replace(
                     self, name=f"{self.name}, {what}", job=job, smaller=None, divided=None, steps=(), claims={}
                 )
-                one_order = job is self.divided or self.partly  # the specification on both sides
+                one_order = job is self.divided or what == SUMMANDS  # the specification on both sides
                 yield replace(named, taken_as={}, given_as={}) if one_order else named
 
     def input(self, tensor: str) -> Held:
@@ -225,6 +227,12 @@ class Part:
         expectation = self.job.outputs[tensor]
         whole, local = _result(self.job, tensor, None), _result(self.job, expectation.name, 0)
         return replace(self._held(expectation.placements, whole, local), order=self.given_as.get(tensor))
+
+    def made_of(self, inputs: Collection[str]) -> list[str]:
+        """The outputs that the specification makes of some inputs."""
+        nodes = self.job.specification.output_nodes
+        return [name for name in self.job.outputs if not {*inputs}.isdisjoint(
+            self.job.specification.ancestors(nodes.get(name, name)))]  # fmt: skip
 
     def speaks(self, axis: str) -> bool:
         """True if some program of the part may exchange something along an axis: if it names a group that spans it."""

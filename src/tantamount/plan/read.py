@@ -26,7 +26,7 @@ from tantamount.plan.names import TEMPLATE
 from tantamount.plan.orders import Order, in_order, plain, read_order
 from tantamount.plan.parts import COPY, DEFAULT, TIED, Part, Piece, Plan, Runs, Stream, Summand, in_pipeline
 from tantamount.plan.read_approximate import approximations_of
-from tantamount.plan.read_copies import COPY_OF, Copies, added_up, read_copies, read_summands, with_claims
+from tantamount.plan.read_copies import COPY_OF, Copies, added_up, read_copies, read_summands, with_claims, with_shares
 from tantamount.plan.read_mesh import Meshes, read_meshes
 from tantamount.plan.read_schedule import read_schedule, with_ends
 
@@ -130,6 +130,7 @@ class _Reader:
         finish = Fields.of(top.values.get("finish", {}), top.at("[finish]"), ("reduce", "update"))
         reduce, update = (self._order(finish, key, parts) for key in ("reduce", "update"))
         along = {part.of for part in parts.values() if part.meets and (part.base or part.name) in reduce}
+        parts = with_shares(parts, (*reduce, *update), tied)
         if self.copies.of:
             parts = with_claims(parts, (*reduce, *update), meshes.pipelines)
         meets = [stage for stage, own in enumerate(stages) if any(piece.part in along for piece in own)]
