@@ -1,5 +1,5 @@
-"""A schedule with passes of microbatches that do not pass the stage, which is wrong and is said to be: the page with its
-time line ended with a traceback."""
+"""A schedule with passes of microbatches that do not pass the stage, which is wrong and is said to be: the page with
+its time line ended with a traceback."""
 
 from __future__ import annotations
 
