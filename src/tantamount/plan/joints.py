@@ -52,6 +52,8 @@ def differ(made: Held, taken: Held) -> str:
     if made.order != taken.order:
         return f"the ranks have {_blocks(made)}, but {_blocks(taken)} is taken for granted"
     same = _in_order(made) == _in_order(taken)
+    if made.kept and taken.kept and made.placements.get(made.kept) != taken.placements.get(taken.kept):
+        return f"the ranks have {shown(made.placements)}, but {shown(taken.placements)} is taken for granted"
     if not same and (_together(made) != _together(taken) or not (_even(made) and _even(taken))):
         return f"the ranks have {_said(made, taken)}, but {_said(taken, made)} is taken for granted"
     if made.local != taken.local:

@@ -91,14 +91,15 @@ class Held:
     the mesh, the axes' ``sizes``, the type of the whole, and the type of what one rank has (``None`` where no type is
     on record).
 
-    Axes of one rank have ``Replicate()``: along them all placements are one. ``order``: the placements are of the
-    tensor with its blocks in that order."""
+    Axes of one rank have ``Replicate()``: along them all placements are one; but for ``kept``, along which there are
+    more than these. ``order``: the placements are of the tensor with its blocks in that order."""
 
     placements: Mapping[str, Placement]
     sizes: Mapping[str, int]
     whole: TensorType | None
     local: TensorType | None
     order: Order | None = None
+    kept: str = ""
 
     def without(self, axis: str) -> Held:
         """The same, of ranks that differ in the other axes only."""
@@ -248,7 +249,7 @@ class Part:
             axis: p if size > 1 or axis == self.kept else Replicate()
             for axis, size, p in zip(mesh.names, mesh.sizes, found, strict=True)
         }
-        return Held(alone, mesh.axes, whole, local)
+        return Held(alone, mesh.axes, whole, local, kept=self.kept if self.kept in alone else "")
 
 
 def _texts(arguments: object) -> Iterator[str]:
