@@ -14,6 +14,7 @@ from math import prod
 from tantamount.ir.relation import Partial, Placement, Shard
 from tantamount.ir.relation_types import box_at
 from tantamount.ir.types import Shape
+from tantamount.plan.orders import Order
 from tantamount.plan.parts import Held, Messages, Term, shown
 
 __all__ = ["Joint", "differ", "sent"]
@@ -49,7 +50,7 @@ def differ(made: Held, taken: Held) -> str:
     """The reason why two descriptions of one tensor do not fit; empty if they do."""
     if made.whole != taken.whole:
         return f"the whole is {made.whole} there and {taken.whole} here"
-    if made.order != taken.order:
+    if _order(made) != _order(taken):
         return f"the ranks have {_blocks(made)}, but {_blocks(taken)} is taken for granted"
     same = _in_order(made) == _in_order(taken)
     if made.kept and taken.kept and made.placements.get(made.kept) != taken.placements.get(taken.kept):
@@ -59,6 +60,11 @@ def differ(made: Held, taken: Held) -> str:
     if made.local != taken.local:
         return f"a rank has {made.local}, but {taken.local} is read"
     return ""
+
+
+def _order(held: Held) -> Order | None:
+    """The order of blocks that ranks have, however it is written."""
+    return None if held.order is None else held.order.shortest
 
 
 def _blocks(held: Held) -> str:
@@ -109,7 +115,7 @@ def sent(made: Held, taken: Held, messages: Messages, virtual: str) -> str:
         return f"the whole is {made.whole} there and {taken.whole} here"
     if made.local is None or taken.local is None or made.local.dtype != taken.local.dtype:
         return f"a rank has {made.local}, but {taken.local} is read"
-    if made.order != taken.order or made.placements.get(virtual) != taken.placements.get(virtual):
+    if _order(made) != _order(taken) or made.placements.get(virtual) != taken.placements.get(virtual):
         return differ(made, taken)
     if any(isinstance(placement, Partial) for held in (made, taken) for placement in held.placements.values()):
         return f"{shown(made.placements)} is sent to other ranks: what is a sum over ranks must be added up before"
