@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -124,14 +124,16 @@ class _Finish:
         for tensor in part.summands:
             yield self._summand(part, tensor, way)
         partly = frozenset(tensor for tensor, name in part.takes.items() if name in own and own[name].summand)
-        if partly != self.plan.parts[part.base or part.name].partly or (partly and (part.summands or part.updates)):
+        made = frozenset(part.made_of(partly))
+        mixed = partly and (part.summands or not made.isdisjoint(part.updates))
+        if partly != self.plan.parts[part.base or part.name].partly or mixed:
             told = ", ".join(sorted({part.takes[tensor] for tensor in partly})) or "nothing of that kind"
             problem = (
                 f"{part.name} takes {told} of its own pipeline alone, a summand of what all pipelines have; only parts "
                 "that make summands of summands may, in all pipelines alike"
             )
             yield Joint(told, of, part.name, "", self.numbers[of], problem)
-        yield from self._for(part, own, self.numbers[of], owner, bool(partly))
+        yield from self._for(part, own, self.numbers[of], owner, made)
         self.taken |= {(owner, name) for name in part.takes.values() if name in gradients}
 
     def _shares(self, part: Part) -> Iterator[Joint]:
@@ -222,10 +224,10 @@ class _Finish:
         yield from self._for(part, self.shared[part.of], 1, (part.of, 0))
 
     def _for(
-        self, part: Part, own: dict[str, _Known], count: int, owner: Owner, summands: bool = False
+        self, part: Part, own: dict[str, _Known], count: int, owner: Owner, summands: Collection[str] = frozenset()
     ) -> Iterator[Joint]:
-        """The joints of a part with the tensors of an owner: those it takes and those it leaves, which are ``summands``
-        if it takes such."""
+        """The joints of a part with the tensors of an owner: those it takes and those it leaves, of which some outputs
+        are ``summands``."""
         of, target = part.of, part.name
         for name in part.state:
             entry = next((tensor for tensor, wanted in part.takes.items() if wanted == name), None)
@@ -240,7 +242,7 @@ class _Finish:
         for tensor, name in part.gives.items():
             if name in own or name in self.whole:
                 yield Joint(name, target, of, "", count, f"{target} gives {name} to pieces that have one already")
-            own[name] = _Known(part.output(tensor), f"{target}: {tensor}", summands)
+            own[name] = _Known(part.output(tensor), f"{target}: {tensor}", tensor in summands)
             self.given[owner, name] = own[name].held
         for tensor, name in part.updates.items():
             yield from self._update(part, tensor, name, own, count, owner)

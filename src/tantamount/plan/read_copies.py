@@ -173,8 +173,9 @@ def added_up(graph: Graph, summands: Mapping[str, Summand], place: Place) -> Gra
 
 
 def with_claims(parts: Mapping[str, Part], order: Sequence[str], count: int) -> dict[str, Part]:
-    """The parts, of which those that are given a summand of what ``count`` pipelines have claim that what they make are
-    summands of what they would make of the sum: the specification, on as many devices that do not speak, does so."""
+    """The parts, of which those that are given a summand of what ``count`` pipelines have claim that what they make of
+    it are summands of what they would make of the sum: the specification, on as many devices that do not speak, does
+    so."""
     found = dict(parts)
     known = {name: {*part.parameters.values()} for name, part in parts.items() if part.runs is Runs.PASS}
     for name in dict.fromkeys(order):
@@ -184,9 +185,10 @@ def with_claims(parts: Mapping[str, Part], order: Sequence[str], count: int) -> 
         partly = frozenset(tensor for tensor, of in part.takes.items() if of in known[part.of])
         if not partly:
             continue
-        known[part.of] |= {*part.gives.values()}
-        claim = _summands(part, partly, list(part.job.outputs), count)
-        found[name] = replace(part, partly=partly, claims={**part.claims, SUMMANDS: claim})
+        made = part.made_of(partly)  # all else is the specification's in every pipeline
+        known[part.of] |= {part.gives[tensor] for tensor in made if tensor in part.gives}
+        claims = {**part.claims, SUMMANDS: _summands(part, partly, made, count)} if made else part.claims
+        found[name] = replace(part, partly=partly, claims=claims)
     return found
 
 
