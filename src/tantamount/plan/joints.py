@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tantamount.ir.relation import Partial, Placement, Shard
-from tantamount.ir.relation_types import box_at
+from tantamount.ir.relation_types import box_at, chunk
 from tantamount.ir.types import Shape
 from tantamount.plan.orders import Order
 from tantamount.plan.parts import Held, Messages, Term, shown
@@ -55,7 +55,7 @@ def differ(made: Held, taken: Held) -> str:
     same = _in_order(made) == _in_order(taken)
     if made.kept and taken.kept and made.placements.get(made.kept) != taken.placements.get(taken.kept):
         return f"the ranks have {shown(made.placements)}, but {shown(taken.placements)} is taken for granted"
-    if not same and (_together(made) != _together(taken) or not (_even(made) and _even(taken))):
+    if not same and (_together(made) != _together(taken) or not _cut_alike(made, taken)):
         return f"the ranks have {_said(made, taken)}, but {_said(taken, made)} is taken for granted"
     if made.local != taken.local:
         return f"a rank has {made.local}, but {taken.local} is read"
@@ -93,6 +93,26 @@ def _even(held: Held) -> bool:
     if held.whole is None:
         return False
     return all(size % _parts(held, dim) == 0 for dim, size in enumerate(held.whole.shape))
+
+
+def _cut_alike(made: Held, taken: Held) -> bool:
+    """True if the dimensions of a tensor are cut at the same places: by two axes as by one of their product where that
+    leaves parts of the same size, and elsewhere if it comes to that."""
+    shape = () if made.whole is None else made.whole.shape
+    return made.whole is not None and all(
+        size % _parts(made, dim) == 0 or _ranges(made, dim, size) == _ranges(taken, dim, size)
+        for dim, size in enumerate(shape)
+    )
+
+
+def _ranges(held: Held, dim: int, size: int) -> list[tuple[int, int]]:
+    """The parts of a dimension, one after the other in the order of the axes that cut it."""
+    found = [(0, size)]
+    for axis, placement in held.placements.items():
+        if placement == Shard(dim):
+            count = held.sizes[axis]
+            found = [chunk(*part, count, index) for part in found for index in range(count)]
+    return found
 
 
 def _parts(held: Held, dim: int) -> int:
