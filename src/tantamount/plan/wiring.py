@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import pairwise, product
 from math import prod
 
-from tantamount.capture.inplace import overwritten_input
+from tantamount.capture.inplace import overwritten_before
 from tantamount.ir.graph import Graph, Output
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import Partial
@@ -83,10 +83,10 @@ def _outside(part: Part) -> Iterator[Joint]:
         if more:
             problem = f"{graph.path} also gives {', '.join(more)}, of which the specification knows nothing"
             yield Joint(more[0], part.name, part.name, "", problem=problem, wrong=False)
-        written = overwritten_input(graph)
+        written = overwritten_before(graph)
         if written is not None:
-            problem = f"{graph.path} overwrites its input {written}"
-            yield Joint(written, part.name, part.name, "", problem=problem, wrong=False)
+            problem = f"{graph.path} overwrites its {written.op} {written.name}"
+            yield Joint(written.name, part.name, part.name, "", problem=problem, wrong=False)
 
 
 def _unlike(part: Part) -> Iterator[Joint]:
