@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from support.plans import verified, write_plan
+from support.plans import PROGRAMS, verified, write_plan
 from tantamount.verdict import Verdict
 
 ONE = {"shape": [1], "dtype": "float32"}
@@ -57,8 +57,10 @@ def test_a_constant_that_is_written_passes_on_to_the_next_microbatch(writes: str
     report = verified(path)
     assert {part.verdict for part in report.parts} == {Verdict.PROVED}
     assert report.verdict is Verdict.UNKNOWN, report.text()
-    (problem,) = (joint.problem for joint in report.joints if joint.problem)
-    assert problem.endswith("first.json.gz overwrites its constant k")
+    problems = [joint.problem for joint in report.joints if joint.problem]
+    assert [problem.rpartition("/")[2] for problem in problems] == [
+        f"{name}.json.gz overwrites its constant k" for name in ("first.spec", "first")
+    ]
 
 
 def test_a_constant_that_is_read_or_copied_is_none_of_that(tmp_path: Path) -> None:
@@ -85,3 +87,31 @@ def test_an_input_that_is_written_through_a_list_of_views(number: int, tmp_path:
     assert report.verdict is Verdict.UNKNOWN, report.text()
     (problem,) = (joint.problem for joint in report.joints if joint.problem)
     assert problem.endswith("layer.json.gz overwrites its input b")
+
+
+def test_what_one_device_overwrites_is_what_it_replaces(tmp_path: Path) -> None:
+    """A specification that leaves something else in a parameter says two things of it."""
+    written = ("new_w = sub(w, c)", "new_w = aten.sub_.Tensor(w, c)")
+    report = verified(write_plan(tmp_path, {"first_update.spec": written}))
+    assert report.verdict is Verdict.PROVED, report.text()
+    (tmp_path / "ranks").mkdir()
+    report = verified(write_plan(tmp_path / "ranks", {"first_update": written}))
+    assert report.verdict is Verdict.UNKNOWN, report.text()
+    (tmp_path / "more").mkdir()
+    more = ("-> y, d_a, d_b, d_x", "n = aten.mul_.Tensor(a, 2)\n-> y, d_a, d_b, d_x")
+    report = verified(write_plan(tmp_path / "more", {"layer.spec": more}))
+    assert report.verdict is Verdict.UNKNOWN, report.text()
+    (problem,) = (joint.problem for joint in report.joints if joint.problem)
+    assert problem.endswith("layer.spec.json.gz overwrites its input a")
+
+
+def test_what_is_given_beside_the_outputs_is_seen_whatever_it_is_called(tmp_path: Path) -> None:
+    """A tensor whose node has the name of an output, which is another node: it was taken for that output."""
+    whole = 'y = all_reduce(part, "sum", "tp")'
+    text = PROGRAMS["layer"].replace(whole, f"{whole.replace('y', 'sum_', 1)}\ny = mul(sum_, 3)")
+    text = text.replace("-> y, d_a, d_b, d_x", "-> y=sum_, d_a, d_b, d_x, left=y")
+    report = verified(write_plan(tmp_path, {}, None, {"layer": text}))
+    assert {part.verdict for part in report.parts} == {Verdict.PROVED}
+    assert report.verdict is Verdict.UNKNOWN, report.text()
+    (problem,) = (joint.problem for joint in report.joints if joint.problem)
+    assert problem.endswith("layer.json.gz also gives left, of which the specification knows nothing")

@@ -72,22 +72,22 @@ def _base(target: str) -> str:
     return parts[1] if len(parts) >= 2 else parts[0]
 
 
-def overwritten_before(graph: Graph) -> Node | None:
-    """An input, or a constant, whose memory the program overwrites, or may overwrite: what it finds there when it runs
-    again is something else. ``None`` if there is none."""
+def overwritten_before(graph: Graph) -> list[Node]:
+    """The inputs and constants whose memory the program overwrites, or may overwrite: what it finds there when it runs
+    again is something else."""
     roots: dict[str, set[str]] = {node.name: {node.name} for node in graph.nodes if node.op != "call"}
+    written = set[str]()
 
     def shown(names: list[str]) -> set[str]:
         return {root for name in names if name in roots for root in roots[name]}
 
     for node in graph.nodes:
         if node.op == "call" and is_in_place(node.target):
-            found = shown(overwritten(node))
-            if found:
-                return next(one for one in graph.nodes if one.name in found)
+            roots[node.name] = shown(overwritten(node))
+            written |= roots[node.name]
         if node.op == "call" and _base(node.target) in _VIEWS:
             roots[node.name] = shown(_viewed(node))
-    return None
+    return [node for node in graph.nodes if node.name in written]
 
 
 def _viewed(node: Node) -> list[str]:

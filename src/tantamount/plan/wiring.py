@@ -75,18 +75,21 @@ def _roles(plan: Plan) -> Iterator[Joint]:
 
 def _outside(part: Part) -> Iterator[Joint]:
     """Joints for the tensors that a program leaves behind beside the outputs that the specification knows: each would
-    be there when the part runs for the next time, or when another one does."""
+    be there when the part runs for the next time, or when another one does. One device may overwrite what it replaces;
+    of ranks it is not known what else lies in that memory."""
     asked = [*part.job.outputs.values(), *(wanted for job in part.steps[:1] for wanted in job.outputs.values())]
-    expected = {expectation.name for expectation in asked}
-    for graph in {id(graph): graph for graph in part.job.implementation}.values():
-        more = [output.name for output in graph.outputs if output.name not in expected and output.node not in expected]
+    replaced = {tensor for tensor, of in part.takes.items() if of in part.updates.values()}
+    for graph in part.job.programs:
+        known = {graph.output_nodes.get(one.name, one.name) for one in asked}
+        more = [output.name for output in graph.outputs if output.node not in known]
         if more:
             problem = f"{graph.path} also gives {', '.join(more)}, of which the specification knows nothing"
             yield Joint(more[0], part.name, part.name, "", problem=problem, wrong=False)
-        written = overwritten_before(graph)
-        if written is not None:
-            problem = f"{graph.path} overwrites its {written.op} {written.name}"
-            yield Joint(written.name, part.name, part.name, "", problem=problem, wrong=False)
+    for graph in (part.job.specification, *part.job.programs):
+        for node in overwritten_before(graph):
+            if graph is not part.job.specification or node.name not in replaced:
+                problem = f"{graph.path} overwrites its {node.op} {node.name}"
+                yield Joint(node.name, part.name, part.name, "", problem=problem, wrong=False)
 
 
 def _unlike(part: Part) -> Iterator[Joint]:
