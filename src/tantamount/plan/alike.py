@@ -1,4 +1,4 @@
-"""What ranks have alike must stay alike where they compute something approximate.
+"""Copies of what ranks have alike, which must stay alike where they compute something approximate.
 
 A proof up to an approximation is about the strict form, in which ranks have what their relations say. What they really
 compute may differ from rank to rank: each has the statistic of its own rows, or the mask that its own numbers make.

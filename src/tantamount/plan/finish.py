@@ -137,8 +137,8 @@ class _Finish:
         self.taken |= {(owner, name) for name in part.takes.values() if name in gradients}
 
     def _shares(self, part: Part) -> Iterator[Joint]:
-        """What a part makes of a summand of a shared parameter's gradient is a summand, which is a claim of the part:
-        it may be added up with the others, and nothing else."""
+        """Summands of a shared parameter's gradient that a part takes: what it makes of them are summands, which is a
+        claim of the part, and may be added up with the others, and nothing else."""
         of = part.of
         for tensor, name in part.takes.items():
             alone = self.shares[of].get(name, "")
