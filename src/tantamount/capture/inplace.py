@@ -25,7 +25,7 @@ from tantamount.ir.types import Shape, TensorType
 from tantamount.ir.validate import node_place
 from tantamount.sizes.symbolic import alike, is_size
 
-__all__ = ["is_in_place", "is_view", "overwritten", "overwritten_input", "shares_memory", "without_overwriting"]
+__all__ = ["is_in_place", "is_view", "overwritten", "overwritten_before", "shares_memory", "without_overwriting"]
 
 # Operators whose result shares, or may share, the memory of an operand.
 _VIEW_NAMES = """
@@ -72,18 +72,31 @@ def _base(target: str) -> str:
     return parts[1] if len(parts) >= 2 else parts[0]
 
 
-def overwritten_input(graph: Graph) -> str | None:
-    """An input whose memory the program overwrites, or may overwrite; ``None`` if there is none."""
-    inputs = {node.name for node in graph.inputs}
-    root: dict[str, str] = {name: name for name in inputs}
+def overwritten_before(graph: Graph) -> list[Node]:
+    """The inputs and constants whose memory the program overwrites, or may overwrite: what it finds there when it runs
+    again is something else."""
+    roots: dict[str, set[str]] = {node.name: {node.name} for node in graph.nodes if node.op != "call"}
+    written = set[str]()
+
+    def shown(names: list[str]) -> set[str]:
+        return {root for name in names if name in roots for root in roots[name]}
+
     for node in graph.nodes:
-        first = next(iter(references(node)), None) if node.op == "call" else None
-        base = root.get(first, "") if first is not None else ""
-        if base and is_in_place(node.target):
-            return base
-        if base and _base(node.target) in _VIEWS:
-            root[node.name] = base
-    return None
+        if node.op == "call" and is_in_place(node.target):
+            roots[node.name] = shown(overwritten(node))
+            written |= roots[node.name]
+        if node.op == "call" and _base(node.target) in _VIEWS:
+            roots[node.name] = shown(_viewed(node))
+    return [node for node in graph.nodes if node.name in written]
+
+
+def _viewed(node: Node) -> list[str]:
+    """The nodes of which a view may be one: its first operand, or any tensor of a list."""
+    for argument in (*node.args, *node.kwargs.values()):
+        found = _refs(argument)
+        if found:
+            return found
+    return []
 
 
 def shares_memory(target: str) -> bool:

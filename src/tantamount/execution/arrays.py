@@ -33,7 +33,9 @@ class Comparison:
 def comparisons(whole: Array, relation: Expectation | InputRelation, mesh: Mesh, held: Held) -> list[Comparison]:
     """Everything that must be equal if ``relation`` holds of ``whole``.
 
-    Raises :class:`Unsupported` where shapes do not fit."""
+    Raises :class:`Unsupported` where shapes do not fit, those on record among them."""
+    if isinstance(relation, Expectation) and relation.problem:
+        raise Unsupported(relation.problem)
     try:
         found = list(pairs(Reference(), whole, whole.shape, relation, mesh, held))
     except ValueError:  # of NumPy: what is put together or summed does not fit

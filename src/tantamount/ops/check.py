@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
 
 from tantamount.errors import InternalError, TantamountError, Unsupported, UserError
 from tantamount.ir.graph import Graph, Node
@@ -13,7 +14,7 @@ from tantamount.ops.builder import Builder
 from tantamount.ops.calls import operator_of
 from tantamount.ops.execute import Environment, Result, constant_type, place_of, run, types_problem, untyped
 
-__all__ = ["check_graph"]
+__all__ = ["check_graph", "with_types"]
 
 _MOST_PRIMITIVES = 1 << 20  # of one operator
 
@@ -57,6 +58,20 @@ def check_graph(graph: Graph, groups: Mapping[str, int] | None) -> Environment:
                 hint="name the getitem nodes of its results",
             )
     return types
+
+
+def with_types(graph: Graph, groups: Mapping[str, int] | None) -> Graph:
+    """The graph; if the file did not record the types of all its outputs, with the types that operators give in the
+    place of those that are missing. Raises :class:`UserError` as :func:`check_graph` does."""
+    if all(graph.by_name[output.node].type is not None for output in graph.outputs):
+        return graph
+    types = check_graph(graph, groups)
+
+    def typed(node: Node) -> Node:
+        found = types.get(node.name)
+        return replace(node, type=found.type) if node.type is None and isinstance(found, Tensor) else node
+
+    return replace(graph, nodes=tuple(map(typed, graph.nodes)))
 
 
 def _constant(graph: Graph, node: Node, builder: Builder) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -47,6 +47,11 @@ class _Finish:
         self.kept: dict[tuple[Owner, str], Held] = {}  # state, by owner and name
         self.given: dict[tuple[Owner, str], Held] = {}  # what parts give to owners
         self.read: set[tuple[Owner, str]] = set()
+        self.shares: dict[str, dict[str, str]] = {name: {} for name in self.numbers}  # summands of what pieces share
+        for name, members in plan.tied.items():
+            for of, parameter in members.items():
+                if of in self.shares:
+                    self.shares[of][plan.parts[of].parameters[parameter]] = name
 
     def joints(self) -> Iterator[Joint]:
         for way, parts in enumerate(self.plan.ways):
@@ -113,26 +118,37 @@ class _Finish:
                 "", part.name, of, "", problem=f"{part.name} is for pieces of {of}, of which the model has none"
             )
             return
-        gradients = self.plan.parts[of].parameters
-        shared = {members[of]: name for name, members in self.plan.tied.items() if of in members}
-        for name in part.takes.values():
-            alone = next((owner for parameter, owner in shared.items() if name == gradients[parameter]), "")
-            if alone:
-                problem = f"{part.name} takes {name} of {of} alone, which is one summand of the gradient of {alone}"
-                yield Joint(name, of, part.name, "", self.numbers[of], problem)
+        gradients = {*self.plan.parts[of].parameters.values(), *self.shares[of]}
+        yield from self._shares(part)
         own = self.own[owner]
         for tensor in part.summands:
             yield self._summand(part, tensor, way)
         partly = frozenset(tensor for tensor, name in part.takes.items() if name in own and own[name].summand)
-        if partly != self.plan.parts[part.base or part.name].partly or (partly and (part.summands or part.updates)):
+        made = frozenset(part.made_of(partly))
+        mixed = partly and (part.summands or not made.isdisjoint(part.updates))
+        if partly != self.plan.parts[part.base or part.name].partly or mixed:
             told = ", ".join(sorted({part.takes[tensor] for tensor in partly})) or "nothing of that kind"
             problem = (
                 f"{part.name} takes {told} of its own pipeline alone, a summand of what all pipelines have; only parts "
                 "that make summands of summands may, in all pipelines alike"
             )
             yield Joint(told, of, part.name, "", self.numbers[of], problem)
-        yield from self._for(part, own, self.numbers[of], owner, bool(partly))
-        self.taken |= {(owner, name) for name in part.takes.values() if name in gradients.values()}
+        yield from self._for(part, own, self.numbers[of], owner, made)
+        self.taken |= {(owner, name) for name in part.takes.values() if name in gradients}
+
+    def _shares(self, part: Part) -> Iterator[Joint]:
+        """Summands of a shared parameter's gradient that a part takes: what it makes of them are summands, which is a
+        claim of the part, and may be added up with the others, and nothing else."""
+        of = part.of
+        for tensor, name in part.takes.items():
+            alone = self.shares[of].get(name, "")
+            if not alone:
+                continue
+            for made in part.made_of([tensor]):
+                given = part.gives.get(made, "")
+                if not given or self.shares[of].setdefault(given, alone) != alone:
+                    problem = f"{part.name} takes {name} of {of} alone, which is one summand of the gradient of {alone}"
+                    yield Joint(name, of, part.name, "", self.numbers[of], problem)
 
     def _summand(self, part: Part, tensor: str, way: int) -> Joint:
         """An input that is what one pipeline has of a tensor, which the copies of this one are sent."""
@@ -199,6 +215,8 @@ class _Finish:
                 problem = f"pieces of {member} have no {name}"
                 if known is not None:
                     problem = self._counted(name, [known]) or differ(known.held.without(COPY), read)
+                    other = self.shares[member].get(name, part.of)
+                    problem = problem if other == part.of else f"{name} is one summand of the gradient of {other}"
                 source = member if known is None else known.source
                 yield Joint(f"sum of {name}", source, f"{part.name}: {tensor}", str(read), 1, problem)
                 self.taken.add(((member, 0), name))
@@ -206,10 +224,10 @@ class _Finish:
         yield from self._for(part, self.shared[part.of], 1, (part.of, 0))
 
     def _for(
-        self, part: Part, own: dict[str, _Known], count: int, owner: Owner, summands: bool = False
+        self, part: Part, own: dict[str, _Known], count: int, owner: Owner, summands: Collection[str] = frozenset()
     ) -> Iterator[Joint]:
-        """The joints of a part with the tensors of an owner: those it takes and those it leaves, which are ``summands``
-        if it takes such."""
+        """The joints of a part with the tensors of an owner: those it takes and those it leaves, of which some outputs
+        are ``summands``."""
         of, target = part.of, part.name
         for name in part.state:
             entry = next((tensor for tensor, wanted in part.takes.items() if wanted == name), None)
@@ -224,7 +242,7 @@ class _Finish:
         for tensor, name in part.gives.items():
             if name in own or name in self.whole:
                 yield Joint(name, target, of, "", count, f"{target} gives {name} to pieces that have one already")
-            own[name] = _Known(part.output(tensor), f"{target}: {tensor}", summands)
+            own[name] = _Known(part.output(tensor), f"{target}: {tensor}", tensor in summands)
             self.given[owner, name] = own[name].held
         for tensor, name in part.updates.items():
             yield from self._update(part, tensor, name, own, count, owner)
@@ -278,6 +296,8 @@ class _Finish:
                 for known in found:
                     alone = known.held.without(COPY)
                     problem = self._counted(name, found) or differ(alone, self._of_stage(read, alone))
+                    if name in self.shares[of]:
+                        problem = f"{name} of {of} is one summand of the gradient of {self.shares[of][name]}"
                     yield Joint(
                         f"sum of {name}", known.source, f"{part.name}: {tensor}", str(known.held), self.numbers[of],
                         problem,
@@ -372,10 +392,12 @@ class _Finish:
         for owner in self.own:
             of, way = owner
             where = f"{of} in pipeline {way}" if self.plan.apart else of
-            for parameter, gradient in self.plan.parts[of].parameters.items():
+            gradients = self.plan.parts[of].parameters
+            for gradient in dict.fromkeys((*gradients.values(), *self.shares[of])):
                 if (owner, gradient) not in self.taken:
                     problem = f"nothing takes {gradient} of {where}"
                     yield Joint(gradient, of, "", "", self.numbers[of], problem)
+            for parameter in gradients:
                 if (owner, parameter) not in self.updated:
                     problem = f"nothing updates {parameter} of {where}, which has a gradient"
                     yield Joint(parameter, of, "", "", self.numbers[of], problem)

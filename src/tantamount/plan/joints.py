@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from math import prod
 
 from tantamount.ir.relation import Partial, Placement, Shard
-from tantamount.ir.relation_types import box_at
+from tantamount.ir.relation_types import box_at, chunk
 from tantamount.ir.types import Shape
+from tantamount.plan.orders import Order
 from tantamount.plan.parts import Held, Messages, Term, shown
 
 __all__ = ["Joint", "differ", "sent"]
@@ -49,14 +50,21 @@ def differ(made: Held, taken: Held) -> str:
     """The reason why two descriptions of one tensor do not fit; empty if they do."""
     if made.whole != taken.whole:
         return f"the whole is {made.whole} there and {taken.whole} here"
-    if made.order != taken.order:
+    if _order(made) != _order(taken):
         return f"the ranks have {_blocks(made)}, but {_blocks(taken)} is taken for granted"
     same = _in_order(made) == _in_order(taken)
-    if not same and (_together(made) != _together(taken) or not (_even(made) and _even(taken))):
+    if made.kept and taken.kept and made.placements.get(made.kept) != taken.placements.get(taken.kept):
+        return f"the ranks have {shown(made.placements)}, but {shown(taken.placements)} is taken for granted"
+    if not same and (_together(made) != _together(taken) or not _cut_alike(made, taken)):
         return f"the ranks have {_said(made, taken)}, but {_said(taken, made)} is taken for granted"
     if made.local != taken.local:
         return f"a rank has {made.local}, but {taken.local} is read"
     return ""
+
+
+def _order(held: Held) -> Order | None:
+    """The order of blocks that ranks have, however it is written."""
+    return None if held.order is None else held.order.shortest
 
 
 def _blocks(held: Held) -> str:
@@ -87,6 +95,26 @@ def _even(held: Held) -> bool:
     return all(size % _parts(held, dim) == 0 for dim, size in enumerate(held.whole.shape))
 
 
+def _cut_alike(made: Held, taken: Held) -> bool:
+    """True if the dimensions of a tensor are cut at the same places: by two axes as by one of their product where that
+    leaves parts of the same size, and elsewhere if it comes to that."""
+    shape = () if made.whole is None else made.whole.shape
+    return made.whole is not None and all(
+        size % _parts(made, dim) == 0 or _ranges(made, dim, size) == _ranges(taken, dim, size)
+        for dim, size in enumerate(shape)
+    )
+
+
+def _ranges(held: Held, dim: int, size: int) -> list[tuple[int, int]]:
+    """The parts of a dimension, one after the other in the order of the axes that cut it."""
+    found = [(0, size)]
+    for axis, placement in held.placements.items():
+        if placement == Shard(dim):
+            count = held.sizes[axis]
+            found = [chunk(*part, count, index) for part in found for index in range(count)]
+    return found
+
+
 def _parts(held: Held, dim: int) -> int:
     return prod(held.sizes[axis] for axis, placement in held.placements.items() if placement == Shard(dim))
 
@@ -107,7 +135,7 @@ def sent(made: Held, taken: Held, messages: Messages, virtual: str) -> str:
         return f"the whole is {made.whole} there and {taken.whole} here"
     if made.local is None or taken.local is None or made.local.dtype != taken.local.dtype:
         return f"a rank has {made.local}, but {taken.local} is read"
-    if made.order != taken.order or made.placements.get(virtual) != taken.placements.get(virtual):
+    if _order(made) != _order(taken) or made.placements.get(virtual) != taken.placements.get(virtual):
         return differ(made, taken)
     if any(isinstance(placement, Partial) for held in (made, taken) for placement in held.placements.values()):
         return f"{shown(made.placements)} is sent to other ranks: what is a sum over ranks must be added up before"
@@ -117,6 +145,11 @@ def sent(made: Held, taken: Held, messages: Messages, virtual: str) -> str:
     if messages.dim >= len(made.whole.shape) and not whole:
         return f"messages along dimension {messages.dim} of {made.whole}"
     shape = made.whole.shape
+    strange = [
+        p for held in (made, taken) for p in held.placements.values() if isinstance(p, Shard) and not _has(shape, p)
+    ]
+    if strange:
+        return f"{strange[0]} of {made.whole}"
     for rank, terms in enumerate(messages.ranks):
         got = _put(made, shape, terms, messages.dim, virtual)
         read = _box(taken, shape, rank, virtual)
@@ -124,6 +157,11 @@ def sent(made: Held, taken: Held, messages: Messages, virtual: str) -> str:
             comes = "parts that do not follow each other" if got is None else _range(got)
             return f"rank {rank} is sent {comes} of the whole, and takes {_range(read)} of it for granted"
     return ""
+
+
+def _has(shape: Shape, placement: Shard) -> bool:
+    """True if a tensor of a shape has the dimension that is cut."""
+    return 0 <= placement.dim < len(shape)
 
 
 def _box(held: Held, shape: Shape, rank: int, virtual: str) -> Box:

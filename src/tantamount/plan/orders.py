@@ -46,6 +46,17 @@ class Order:
         return None
 
     @property
+    def shortest(self) -> Order | None:
+        """The same order of as few blocks as it has: those that always follow each other are one. ``None`` for one
+        block, which is all of the dimension in its own order."""
+        count = len(self.blocks)
+        for size in (size for size in range(count, 1, -1) if not count % size):
+            runs = [self.blocks[k : k + size] for k in range(0, count, size)]
+            if all(run[0] % size == 0 and run == tuple(range(run[0], run[0] + size)) for run in runs):
+                return None if size == count else replace(self, blocks=tuple(run[0] // size for run in runs))
+        return self
+
+    @property
     def back(self) -> tuple[int, ...]:
         """The places at which the blocks are, by their numbers."""
         return tuple(self.blocks.index(k) for k in range(len(self.blocks)))

@@ -7,7 +7,7 @@ A *piece* is an instance of a part: ``layer 7``. What tensors of a part are to t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
@@ -22,13 +22,14 @@ from tantamount.plan.families import Family
 from tantamount.plan.orders import Order
 
 __all__ = [
-    "COPY", "DEFAULT", "TIED", "WORLD", "Approximation", "Held", "Messages", "Part", "Piece", "Plan", "Runs", "Stream",
-    "Summand", "Term", "in_pipeline", "is_sum", "shown",
+    "COPY", "DEFAULT", "SUMMANDS", "TIED", "WORLD", "Approximation", "Held", "Messages", "Part", "Piece", "Plan",
+    "Runs", "Stream", "Summand", "Term", "in_pipeline", "is_sum", "shown",
 ]  # fmt: skip
 
 TIED = "tied"  # the axis of the devices that have a copy of a shared parameter
 DEFAULT = "default"  # the layout of parts that name none: the axes of the mesh but the pipeline's
 WORLD = "world"  # the only axis of parts that run once, where stages have different numbers of ranks
+SUMMANDS = "summands"  # the claim that what a part makes of summands are summands
 COPY = "copy"  # the axis of the devices that have a copy of a piece, one in each pipeline of a plan with several
 
 
@@ -90,14 +91,15 @@ class Held:
     the mesh, the axes' ``sizes``, the type of the whole, and the type of what one rank has (``None`` where no type is
     on record).
 
-    Axes of one rank have ``Replicate()``: along them all placements are one. ``order``: the placements are of the
-    tensor with its blocks in that order."""
+    Axes of one rank have ``Replicate()``: along them all placements are one; but for ``kept``, along which there are
+    more than these. ``order``: the placements are of the tensor with its blocks in that order."""
 
     placements: Mapping[str, Placement]
     sizes: Mapping[str, int]
     whole: TensorType | None
     local: TensorType | None
     order: Order | None = None
+    kept: str = ""
 
     def without(self, axis: str) -> Held:
         """The same, of ranks that differ in the other axes only."""
@@ -155,8 +157,9 @@ class Part:
     ``smaller``, that is its job, ``job`` that of the others, and ``divided`` says that rows may be worked on apart.
     ``taken_as`` and ``given_as`` are the orders in which ranks have blocks of inputs and of outputs; the specification
     of the job is a function of what has these orders.
-    ``claims`` are further jobs, by name, that must hold: for declared approximations to be what they say, and for
-    ``partly``, inputs of which every pipeline may have a summand, to give summands of the outputs.
+    ``claims`` are further jobs, by name, that must hold: for declared approximations to be what they say, for
+    ``partly``, inputs of which every pipeline may have a summand, to give summands of the outputs, and for what one
+    piece has of the gradient of a shared parameter to give summands likewise.
     ``base``, of a part that runs in the place of another one in some ``pipelines``, is that one, whose specification
     it has, and whose tensors; ``summands`` are inputs that are what one pipeline has of a tensor.
     ``kept`` is the axis whose placements mean something even where it has one rank: there are more of other classes."""
@@ -210,7 +213,7 @@ class Part:
                 named = replace(
                     self, name=f"{self.name}, {what}", job=job, smaller=None, divided=None, steps=(), claims={}
                 )
-                one_order = job is self.divided or self.partly  # the specification on both sides
+                one_order = job is self.divided or what == SUMMANDS  # the specification on both sides
                 yield replace(named, taken_as={}, given_as={}) if one_order else named
 
     def input(self, tensor: str) -> Held:
@@ -226,6 +229,12 @@ class Part:
         whole, local = _result(self.job, tensor, None), _result(self.job, expectation.name, 0)
         return replace(self._held(expectation.placements, whole, local), order=self.given_as.get(tensor))
 
+    def made_of(self, inputs: Collection[str]) -> list[str]:
+        """The outputs that the specification makes of some inputs."""
+        nodes = self.job.specification.output_nodes
+        return [name for name in self.job.outputs if not {*inputs}.isdisjoint(
+            self.job.specification.ancestors(nodes.get(name, name)))]  # fmt: skip
+
     def speaks(self, axis: str) -> bool:
         """True if some program of the part may exchange something along an axis: if it names a group that spans it."""
         names = {name for name, spanned in self.job.mesh.groups.items() if axis in spanned}
@@ -240,7 +249,7 @@ class Part:
             axis: p if size > 1 or axis == self.kept else Replicate()
             for axis, size, p in zip(mesh.names, mesh.sizes, found, strict=True)
         }
-        return Held(alone, mesh.axes, whole, local)
+        return Held(alone, mesh.axes, whole, local, kept=self.kept if self.kept in alone else "")
 
 
 def _texts(arguments: object) -> Iterator[str]:

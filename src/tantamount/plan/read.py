@@ -19,13 +19,14 @@ from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import Shard
 from tantamount.limits import Limits, limits_from_environment
+from tantamount.ops.check import with_types
 from tantamount.plan.actions import Schedule
 from tantamount.plan.families import Family, Rows
 from tantamount.plan.names import TEMPLATE
 from tantamount.plan.orders import Order, in_order, plain, read_order
 from tantamount.plan.parts import COPY, DEFAULT, TIED, Part, Piece, Plan, Runs, Stream, Summand, in_pipeline
 from tantamount.plan.read_approximate import approximations_of
-from tantamount.plan.read_copies import COPY_OF, Copies, added_up, read_copies, read_summands, with_claims
+from tantamount.plan.read_copies import COPY_OF, Copies, added_up, read_copies, read_summands, with_claims, with_shares
 from tantamount.plan.read_mesh import Meshes, read_meshes
 from tantamount.plan.read_schedule import read_schedule, with_ends
 
@@ -129,6 +130,7 @@ class _Reader:
         finish = Fields.of(top.values.get("finish", {}), top.at("[finish]"), ("reduce", "update"))
         reduce, update = (self._order(finish, key, parts) for key in ("reduce", "update"))
         along = {part.of for part in parts.values() if part.meets and (part.base or part.name) in reduce}
+        parts = with_shares(parts, (*reduce, *update), tied)
         if self.copies.of:
             parts = with_claims(parts, (*reduce, *update), meshes.pipelines)
         meets = [stage for stage, own in enumerate(stages) if any(piece.part in along for piece in own)]
@@ -328,6 +330,7 @@ class _Reader:
             if graph.groups or graph.ranks is not None:
                 found = f"{graph.path}, which names ranks by their numbers"
                 raise place.wrong(found, "programs whose process groups have names", code="part-groups")
+        graphs = _typed(graphs, mesh)
         whole = added_up(graphs["spec"], summands, place.at("inputs"))
         _known(without, [output.name for output in whole.outputs], fields.at("without"))
         graphs["spec"] = in_order(whole, taken, given, place)
@@ -519,6 +522,16 @@ class _Reader:
                     shown(name), "parts of kind piece or once", code="unknown-part", hint=nearest(name, known)
                 )
         return names
+
+
+def _typed(graphs: Mapping[str, Graph], mesh: Mesh) -> dict[str, Graph]:
+    """The programs of a part with the types of all that they give, which joints compare; one graph stays one."""
+    sizes = {group: mesh.group_size(group) for group in mesh.groups}
+    done: dict[tuple[int, bool], Graph] = {}
+    for name, graph in graphs.items():
+        key = id(graph), name == "spec"
+        done[key] = done[key] if key in done else with_types(graph, None if name == "spec" else sizes)
+    return {name: done[id(graph), name == "spec"] for name, graph in graphs.items()}
 
 
 def _classes(family: Family | None) -> dict[str, Any]:

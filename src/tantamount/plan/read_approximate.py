@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tantamount.capture.fields import Fields, nearest, shown
+from tantamount.plan.alike import drifting
 from tantamount.plan.approximate import GRADIENTS, KINDS, NotThat, strict_job
 from tantamount.plan.contributions import earlier_job, whole_job
 from tantamount.plan.own_gradients import own_job
@@ -62,6 +63,8 @@ def approximations_of(top: Fields, parts: dict[str, Part], virtual: str) -> Iter
             found = "a part whose ranks have blocks in an order that is not the tensor's own"
             raise fields.at("specification").wrong(found, "ranks that have blocks in their order", code="approximate")
         try:
+            if kind not in GRADIENTS:
+                _check_alike(parts[part], nodes, virtual)
             parts[part] = _strict(name, parts[part], kind, nodes, tensors, over, state)
         except NotThat as problem:
             key = "specification" if tensors else "nodes"
@@ -89,6 +92,14 @@ def _strict(
         return replace(part, job=whole_job(part.job, nodes, over[0], gradients))
     job, claim = earlier_job(part.job, nodes, state, over[0], gradients)
     return replace(part, job=job, claims={**part.claims, name: claim})
+
+
+def _check_alike(part: Part, nodes: tuple[str, ...], virtual: str) -> None:
+    """Raise :class:`NotThat` where copies of something that others take would differ; results may."""
+    axes = [axis for axis in part.job.mesh.names if axis != virtual]
+    wanted = [name for name in part.job.outputs if name not in part.results]
+    for why in drifting(part.job, nodes, axes, wanted):
+        raise NotThat(why)
 
 
 def _where(kind: str, over: tuple[str, ...]) -> str:

@@ -3,17 +3,18 @@ and inputs that are summands of what all pipelines have. All of it is untrusted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
 from tantamount.capture.fields import Fields, Place, nearest, shown
 from tantamount.capture.job import job_of
 from tantamount.ir.graph import Graph, Node, Ref
-from tantamount.plan.parts import Messages, Part, Runs, Summand
+from tantamount.ir.job import Job
+from tantamount.plan.parts import SUMMANDS, Messages, Part, Runs, Summand
 from tantamount.plan.read_mesh import read_terms
 
-__all__ = ["COPY_OF", "Copies", "added_up", "read_copies", "read_summands", "with_claims"]
+__all__ = ["COPY_OF", "Copies", "added_up", "read_copies", "read_summands", "with_claims", "with_shares"]
 
 COPY_OF = "copy"  # the kind of a part that runs in the place of another one
 _KEYS = ("kind", "of", "pipelines", "impl", "inputs", "outputs", "layout", "without")
@@ -172,8 +173,9 @@ def added_up(graph: Graph, summands: Mapping[str, Summand], place: Place) -> Gra
 
 
 def with_claims(parts: Mapping[str, Part], order: Sequence[str], count: int) -> dict[str, Part]:
-    """The parts, of which those that are given a summand of what ``count`` pipelines have claim that what they make are
-    summands of what they would make of the sum: the specification, on as many devices that do not speak, does so."""
+    """The parts, of which those that are given a summand of what ``count`` pipelines have claim that what they make of
+    it are summands of what they would make of the sum: the specification, on as many devices that do not speak, does
+    so."""
     found = dict(parts)
     known = {name: {*part.parameters.values()} for name, part in parts.items() if part.runs is Runs.PASS}
     for name in dict.fromkeys(order):
@@ -183,18 +185,45 @@ def with_claims(parts: Mapping[str, Part], order: Sequence[str], count: int) -> 
         partly = frozenset(tensor for tensor, of in part.takes.items() if of in known[part.of])
         if not partly:
             continue
-        known[part.of] |= {*part.gives.values()}
-        whole = part.job.specification
-        document: dict[str, object] = {
-            "format": "job/1",
-            "spec": {"graph": "spec"},
-            "impl": {"graph": "impl", "mesh": {"pipeline": count}},
-            "inputs": {
-                node.name: ['Partial("sum")' if node.name in partly else "Replicate()"] for node in whole.inputs
-            },
-            "outputs": {tensor: ['Partial("sum")'] for tensor in part.job.outputs},
-        }
-        claim = job_of(document, {"spec": whole, "impl": whole}, f"{part.job.path}: summands")
-        claim = replace(claim, assume=part.job.assume)  # of constants, which are those of this specification
-        found[name] = replace(part, partly=partly, claims={**part.claims, "summands": claim})
+        made = part.made_of(partly)  # all else is the specification's in every pipeline
+        known[part.of] |= {part.gives[tensor] for tensor in made if tensor in part.gives}
+        claims = {**part.claims, SUMMANDS: _summands(part, partly, made, count)} if made else part.claims
+        found[name] = replace(part, partly=partly, claims=claims)
     return found
+
+
+def with_shares(
+    parts: Mapping[str, Part], order: Sequence[str], tied: Mapping[str, Mapping[str, str]]
+) -> dict[str, Part]:
+    """The parts, of which those that are given what one piece has of the gradient of a shared parameter claim that what
+    they make of that is additive, so that it is one summand, too. For two summands: then it is so for any number."""
+    found = dict(parts)
+    known: dict[str, set[str]] = {}
+    for members in tied.values():
+        for of, parameter in members.items():
+            known.setdefault(of, set()).add(parts[of].parameters[parameter])
+    for name in dict.fromkeys(order):
+        part = parts[name]
+        shares = frozenset(tensor for tensor, of in part.takes.items() if of in known.get(part.of, ()))
+        if part.runs is not Runs.PIECE or not shares:
+            continue
+        made = part.made_of(shares)
+        known[part.of] |= {part.gives[tensor] for tensor in made if tensor in part.gives}
+        if made:
+            found[name] = replace(part, claims={**part.claims, SUMMANDS: _summands(part, shares, made, 2)})
+    return found
+
+
+def _summands(part: Part, given: Collection[str], made: Sequence[str], count: int) -> Job:
+    """The claim that what the specification makes of a sum it makes of the summands, too: as many devices as there are
+    of these do not speak."""
+    whole = part.job.specification
+    document: dict[str, object] = {
+        "format": "job/1",
+        "spec": {"graph": "spec"},
+        "impl": {"graph": "impl", "mesh": {"pipeline": count}},
+        "inputs": {node.name: ['Partial("sum")' if node.name in given else "Replicate()"] for node in whole.inputs},
+        "outputs": {tensor: ['Partial("sum")'] for tensor in made},
+    }
+    claim = job_of(document, {"spec": whole, "impl": whole}, f"{part.job.path}: {SUMMANDS}")
+    return replace(claim, assume=part.job.assume)  # of constants, which are those of this specification

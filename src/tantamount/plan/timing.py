@@ -68,7 +68,7 @@ def timing_of(schedule: Schedule, flow: Flow, seconds: Mapping[Kind, float] = UN
 def _uses(action: Action, around: Neighbours) -> tuple[Action, ...]:
     """The passes that make what a pass uses, those that there may be instead of each other among them."""
     stage, kind, microbatch = action.stage, action.kind, action.microbatch
-    before, after = around[stage, microbatch]
+    before, after = around.get((stage, microbatch), (None, None))  # of a pass that is none of the plan's
     if kind is Kind.FORWARD:
         return () if before is None else (Action(before, kind, microbatch),)
     own = (Action(stage, Kind.FORWARD, microbatch), Action(stage, Kind.INPUT_GRADIENT, microbatch))

@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import pairwise, product
 from math import prod
 
-from tantamount.capture.inplace import overwritten_input
+from tantamount.capture.inplace import overwritten_before
 from tantamount.ir.graph import Graph, Output
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import Partial
@@ -75,18 +75,21 @@ def _roles(plan: Plan) -> Iterator[Joint]:
 
 def _outside(part: Part) -> Iterator[Joint]:
     """Joints for the tensors that a program leaves behind beside the outputs that the specification knows: each would
-    be there when the part runs for the next time, or when another one does."""
+    be there when the part runs for the next time, or when another one does. One device may overwrite what it replaces;
+    of ranks it is not known what else lies in that memory."""
     asked = [*part.job.outputs.values(), *(wanted for job in part.steps[:1] for wanted in job.outputs.values())]
-    expected = {expectation.name for expectation in asked}
-    for graph in {id(graph): graph for graph in part.job.implementation}.values():
-        more = [output.name for output in graph.outputs if output.name not in expected and output.node not in expected]
+    replaced = {tensor for tensor, of in part.takes.items() if of in part.updates.values()}
+    for graph in part.job.programs:
+        known = {graph.output_nodes.get(one.name, one.name) for one in asked}
+        more = [output.name for output in graph.outputs if output.node not in known]
         if more:
             problem = f"{graph.path} also gives {', '.join(more)}, of which the specification knows nothing"
             yield Joint(more[0], part.name, part.name, "", problem=problem, wrong=False)
-        written = overwritten_input(graph)
-        if written is not None:
-            problem = f"{graph.path} overwrites its input {written}"
-            yield Joint(written, part.name, part.name, "", problem=problem, wrong=False)
+    for graph in (part.job.specification, *part.job.programs):
+        for node in overwritten_before(graph):
+            if graph is not part.job.specification or node.name not in replaced:
+                problem = f"{graph.path} overwrites its {node.op} {node.name}"
+                yield Joint(node.name, part.name, part.name, "", problem=problem, wrong=False)
 
 
 def _unlike(part: Part) -> Iterator[Joint]:
@@ -120,6 +123,24 @@ def _model(plan: Plan) -> Iterator[Joint]:
             for name in getattr(part, streams):
                 problem = f"the {where} piece exchanges {name} with a piece {streams} it, and there is none"
                 yield Joint(name, part.name, part.name, "", problem=problem)
+    yield from _empty(plan)
+
+
+def _empty(plan: Plan) -> Iterator[Joint]:
+    """Joints for stages without pieces that pass something on between ranks of another number: a plan has messages for
+    what pieces give each other, so that the number of ranks changes once at most on the way from one to the next."""
+    for chain in plan.schedule.chains if plan.uneven else ():
+        passed: list[int] = []
+        for stage in chain.stages:
+            own = plan.stages[stage] if stage < len(plan.stages) else ()
+            if not own and not passed:
+                continue
+            passed.append(stage)
+            ranks = [plan.ranks[plan.schedule.owners[one]] for one in passed]
+            if own and sum(a != b for a, b in pairwise(ranks)) > 1:
+                problem = "it has no pieces, and other numbers of ranks than the stages that it passes something on for"
+                yield Joint("", f"stage {passed[1]}", f"stage {passed[1]}", "", problem=problem, wrong=False)
+            passed = [stage] if own else passed
 
 
 def _passed(plan: Plan, giver: Part, made: Held, taker: Part, read: Held) -> str:

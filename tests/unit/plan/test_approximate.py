@@ -96,6 +96,42 @@ def test_what_is_no_such_approximation_is_refused(keys: dict[str, Any], code: st
     assert raised.value.code == code
 
 
+SQUARES = ('own = add(sa, sb)\n        squares = all_reduce(own, "sum", "tp")', "q = add(pa, pb)\nsquares = sum(q)")
+MASKED = "f = aten.slice.Tensor(h, 1, 0, 1)\nm = aten.lt.Scalar(f, 2)\np0 = mm(r, b)\npart = mul(p0, m)"
+
+
+def test_what_ranks_have_alike_does_not_rest_on_what_each_finds_for_itself(tmp_path: Path) -> None:
+    """Squares of a rank's own columns, and gradients by masks of its own columns: factors and parameters that all ranks
+    of tp have would come apart."""
+    squares = _declared(part="layer_reduce", nodes=["squares"], over=["tp"])
+    with pytest.raises(UserError, match="ranks along tp make squares each for itself") as raised:
+        read_plan(write_plan(tmp_path, {"layer_reduce": SQUARES}, squares))
+    assert raised.value.code == "plan-approximate"
+    after = 'y = all_reduce(part, "sum", "tp")'
+    masked = _declared(kind="restricted-choice", part="layer", nodes=["m"], over=None)
+    (tmp_path / "before").mkdir()
+    read_plan(write_plan(tmp_path / "before", {"layer": ("part = mm(r, b)", MASKED)}, masked))  # and then added up
+    late = MASKED.replace("p0 = mm(r, b)\npart = mul(p0, m)", f"part = mm(r, b)\n{after.replace('y', 'y0', 1)}")
+    (tmp_path / "after").mkdir()
+    with pytest.raises(UserError, match="ranks along tp make y each for itself"):
+        read_plan(write_plan(tmp_path / "after", {"layer": (f"part = mm(r, b)\n        {after}",
+                                                            f"{late}\ny = mul(y0, m)")}, masked))  # fmt: skip
+
+
+def test_what_all_have_makes_no_difference_and_neither_do_results(tmp_path: Path) -> None:
+    def edit(table: dict[str, Any]) -> None:
+        table["part"]["last"]["outputs"]["loss"] = "Replicate()"
+        _declared(part="last", nodes=["t"])(table)
+
+    report = verified(write_plan(tmp_path, {}, edit))
+    assert (report.verdict, report.exit_code) == (Verdict.PROVED, 3), report.text()
+    (tmp_path / "choice").mkdir()
+    choice = ("q = mul(x, x)", "m = aten.lt.Scalar(x, 2)\nx0 = mul(x, m)\nq = mul(x0, x)")
+    keys = {"kind": "restricted-choice", "part": "last", "nodes": ["m"], "over": None}
+    report = verified(write_plan(tmp_path / "choice", {"last": choice}, _declared(**keys)))
+    assert (report.verdict, report.exit_code) == (Verdict.PROVED, 3), report.text()
+
+
 # ---------------------------------------------------------------------------------------------- numbers of layers
 def _layers(*pieces: str, stages: list[str]) -> Any:
     return lambda table: table["model"].update(pieces=["first", *pieces, "last"], stages=stages)

@@ -153,6 +153,35 @@ def test_pipelines_with_degrees_of_their_own_are_proved_and_so_as_one_job(tmp_pa
     assert [output.verdict for output in checked] == [Verdict.PROVED] * 10, checked
 
 
+@pytest.mark.parametrize("of", ["a", "s_a"])
+def test_what_is_made_of_whole_tensors_is_whole_beside_summands(of: str, tmp_path: Path) -> None:
+    """A part that is given gradients of its own pipeline gives a copy of a parameter as well, which is updated: that
+    was REFUTED, for it is no summand. One of a gradient is, and is not for an update."""
+
+    def edit(table: dict[str, Any]) -> None:
+        parts, a = table["part"], {"tp": "Shard(1)"}
+        parts["layer_own"]["inputs"]["a"] = parts["layer_own"]["outputs"]["ra"] = a
+        parts["wide_layer_own"]["inputs"]["a"] = "Replicate()"
+        parts["layer_update"]["takes"] = {"a": "ra"}
+
+    shapes = {"layer_own.spec": "[4, 8]", "layer_own": "[4, 4]", "wide_layer_own": "[4, 8]"}
+    more = {
+        name: f"a: float32{shape}\n" + MORE[name].replace("-> ", f"ra = mul({of}, 1)\n-> ra, ")
+        for name, shape in shapes.items()
+    }
+    path = _plan(tmp_path / "plan", edit, None, more)
+    report = verified(path)
+    assert report.verdict is (Verdict.PROVED if of == "a" else Verdict.REFUTED), report.text()
+    if of == "a":
+        assert max(run_plan(read_plan(path)).values()) < 1e-12
+        claims = {
+            part.part: [output.name for output in part.outputs] for part in report.parts if "summands" in part.part
+        }
+        assert claims == {"layer_own, summands": ["s_a", "s_b"], "first_own, summands": ["s_w"]}
+    else:
+        assert any("layer_update takes ra of its own pipeline alone" in joint.problem for joint in report.joints)
+
+
 def _split_elsewhere(table: dict[str, Any]) -> None:
     """The second pipeline has one stage, so that no two stages have the same pieces."""
     table["mesh"]["axes"]["pp"] = 3

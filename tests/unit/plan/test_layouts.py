@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from support.plan_run import run_plan
 from support.plans import GROUPS, PROGRAMS, update, verified, write_plan
 from tantamount.errors import UserError
 from tantamount.ir.relation import Partial, Placement, Replicate, Shard
+from tantamount.ir.relation_types import box_at
 from tantamount.ir.types import DType, TensorType
 from tantamount.plan.joints import differ, sent
 from tantamount.plan.mutants import plan_mutants, write_mutant
@@ -293,6 +294,27 @@ def test_what_does_not_come_as_it_is_taken_is_refuted(case: str, tmp_path: Path)
         assert max(run_plan(read_plan(path)).values()) > 1e-4
 
 
+@pytest.mark.parametrize(
+    ("stages", "verdict"),
+    [
+        (["first, layer", "", "thin, last"], Verdict.PROVED),  # its ranks get what those of the first stage send
+        (["first, layer", "thin", "", "last"], Verdict.UNKNOWN),
+    ],
+)
+def test_stages_without_pieces_change_numbers_of_ranks_once(
+    stages: list[str], verdict: Verdict, tmp_path: Path
+) -> None:
+    """Such a stage has as many ranks as the mesh says, and nothing says what two of them would send to four."""
+
+    def edit(table: dict[str, Any]) -> None:
+        table["mesh"]["axes"]["pp"] = len(stages)
+        table["model"]["stages"] = stages
+
+    report = verified(_uneven(tmp_path, edit))
+    assert report.verdict is verdict, report.text()
+    assert [joint.source for joint in report.joints if joint.problem] == ["stage 2"] * (verdict is Verdict.UNKNOWN)
+
+
 def test_messages_that_go_astray_are_refuted(tmp_path: Path) -> None:
     path = _uneven(tmp_path)
     found = (mutant for mutant in plan_mutants(read_plan(path), 2) if "is sent" in mutant.what)
@@ -381,6 +403,38 @@ def test_relations_over_other_axes_are_the_same_if_all_ranks_have_the_same() -> 
         assert (differ(first, second) == "") == _same(first, second), (first, second)
         equal += not differ(first, second)
     assert equal > 100
+
+
+def _boxes(held: Held) -> tuple[list[Any], set[tuple[int, ...]]]:
+    """What every rank has of a tensor of any shape, and the ranks whose sum that is."""
+    assert held.whole is not None
+    placements, sizes = tuple(held.placements.values()), tuple(held.sizes.values())
+    found = [
+        (box_at(held.whole.shape, placements, sizes, at),
+         tuple(index for index, placement in zip(at, placements, strict=True) if not isinstance(placement, Partial)))
+        for at in product(*map(range, sizes))
+    ]  # fmt: skip
+    return [box for box, _ in found], _classes([group for _, group in found])
+
+
+def test_relations_of_uneven_parts_are_the_same_if_all_ranks_have_the_same() -> None:
+    """Parts of several sizes, where the axes that do not cut them are called otherwise, were thought to differ."""
+    rng = random.Random(5)
+    choice = (Shard(0), Shard(0), Replicate(), Partial("sum"), Shard(1))
+    meshes = [(2, 2, 2), (4, 2), (2, 4), (8,), (3, 2, 2), (3, 4), (2, 6), (6, 2), (12,)]
+    equal = 0
+    for _ in range(6000):
+        shape, ends = rng.choice([(6, 5), (3, 8), (7, 12), (1, 9)]), list[Held]()
+        for sizes in (rng.choice(meshes), rng.choice(meshes)):
+            axes = {f"a{k}": size for k, size in enumerate(sizes)}
+            placed = {name: rng.choice(choice) for name in axes}
+            box = box_at(shape, tuple(placed.values()), sizes, (0,) * len(sizes))
+            local = TensorType(tuple(stop - start for start, stop in box), DType.FLOAT32)
+            ends.append(Held(placed, axes, TensorType(shape, DType.FLOAT32), local))
+        first, second = ends
+        assert (differ(first, second) == "") == (_boxes(first) == _boxes(second)), (first, second)
+        equal += not differ(first, second) and first.sizes != second.sizes
+    assert equal > 20
 
 
 def test_messages_are_right_if_arrays_that_are_sent_are() -> None:

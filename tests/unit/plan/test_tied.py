@@ -151,8 +151,81 @@ def test_a_copy_that_is_updated_alone_is_refuted(tmp_path: Path) -> None:
         for kind in (name, f"{name}.spec"):
             write_document(tmp_path / f"{kind}.json.gz", graph_document(typed_graph(PROGRAMS[kind], GROUPS)))
     problems = [joint.problem for joint in verified(path).joints if joint.problem]
-    assert "layer_reduce takes d_a of layer alone, which is one summand of the gradient of word" in problems
+    assert "layer_update takes g_a of layer alone, which is one summand of the gradient of word" in problems
+    assert "squares of layer is one summand of the gradient of word" in problems
     assert "layer_update replaces a of layer alone, which is word, and has other copies" in problems
+
+
+# Each layer reduces its own summand over dp first, as Megatron does: then copies are added up.
+def _more(program: str, shape: str, call: str) -> str:
+    """A reduction that gives ``g_a`` as well."""
+    return SHARED[program].replace("d_b:", f"d_a: float32{shape}\nd_b:").replace("-> ", f"g_a = {call}\n-> g_a, ")
+
+
+FIRST: Mapping[str, str] = {
+    "layer_reduce.spec": _more("layer_reduce.spec", "[4, 8]", "mul(d_a, 1)"),
+    "layer_reduce": _more("layer_reduce", "[4, 4]", 'all_reduce(d_a, "sum", "dp")'),
+    **{name: SHARED[name].replace('all_reduce(both, "sum", "dp")', "mul(both, 1)")
+       for name in ("word_reduce", "word_reduce.other")},
+}  # fmt: skip
+
+
+def _first(table: dict[str, Any]) -> None:
+    parts = table["part"]
+    a, sums = {"tp": "Shard(1)"}, {"dp": 'Partial("sum")'}
+    parts["layer_reduce"]["inputs"]["d_a"] = {**sums, **a}
+    parts["layer_reduce"]["outputs"]["g_a"] = a
+    parts["word_reduce"] |= {"sums": {"d": {"layer": "g_a"}}, "inputs": {"d": {"tied": 'Partial("sum")', **a}}}
+
+
+def _reduced_first(
+    folder: Path, changes: Mapping[str, tuple[str, str]] | None = None, edit: Edit | None = None
+) -> Path:
+    def shared(table: dict[str, Any]) -> None:
+        _share(table)
+        _first(table)
+        if edit is not None:
+            edit(table)
+
+    return write_plan(folder, changes, shared, {**SHARED, **FIRST}, {**GROUPS, "tied": 2})
+
+
+def test_summands_may_be_reduced_before_they_are_added_up(tmp_path: Path) -> None:
+    """That was REFUTED: a layer that takes its own summand was thought to take it for the gradient."""
+    report = verified(_reduced_first(tmp_path))
+    assert report.verdict is Verdict.PROVED, report.text()
+    assert "layer_reduce, summands" in {part.part for part in report.parts}
+    assert {"sum of g_a", "d_a"} <= {joint.tensor for joint in report.joints}
+
+
+LOST: Edit = lambda t: t["part"]["word_reduce"].update(  # noqa: E731
+    sums={"d": {"layer": "d_a"}}, inputs={"d": {"tied": 'Partial("sum")', "dp": 'Partial("sum")', "tp": "Shard(1)"}}
+)
+BAD_SUMMANDS: dict[str, tuple[dict[str, tuple[str, str]], Edit | None, str]] = {
+    "squares of summands": (
+        {"layer_reduce.spec": ("squares = aten.sum.default(pb)", "pa = mul(d_a, d_a)\nsa = sum(pa)\nsb = sum(pb)\n"
+                               "squares = add(sa, sb)")},
+        None, "squares of layer is one summand of the gradient of word",
+    ),
+    "squared before they are added up": ({"layer_reduce.spec": ("g_a = mul(d_a, 1)", "g_a = mul(d_a, d_a)")}, None, ""),
+    "reduced for nothing": (
+        {f"word_reduce{one}": ("g = mul(both, 1)", 'g = all_reduce(both, "sum", "dp")') for one in ("", ".other")},
+        LOST, "nothing takes g_a of layer",
+    ),
+    "counted with others": (
+        {}, lambda t: t["part"]["norm"].update(sums={"total": "g_a"}), "g_a of layer is one summand of the gradient",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_SUMMANDS)
+def test_summands_are_nothing_but_summands(case: str, tmp_path: Path) -> None:
+    changes, edit, words = BAD_SUMMANDS[case]
+    report = verified(_reduced_first(tmp_path, changes, edit))
+    assert report.verdict is Verdict.REFUTED, report.text()
+    assert not words or any(words in joint.problem for joint in report.joints), report.text()
+    claims = {part.part: part.verdict for part in report.parts if part.part.endswith("summands")}
+    assert claims == {"layer_reduce, summands": Verdict.REFUTED if "squar" in case else Verdict.PROVED}
 
 
 @pytest.mark.parametrize(
