@@ -50,7 +50,7 @@ def own_updates(plan: Plan) -> Iterator[Joint]:
 def _made(
     part: Part, taken: Mapping[str, frozenset[str]], found: Sources, trained: Collection[str], count: int
 ) -> Iterator[Joint]:
-    """What a part gives is noted in ``found``; the joints of the updates of ``trained`` parameters that are wrong."""
+    """The joints of the wrong updates of ``trained`` parameters; what the part gives is noted in ``found``."""
     graph = part.job.specification
     nodes = {output.name: output.node for output in graph.outputs}
 
