@@ -10,6 +10,8 @@ from support.jobs import job_files
 from support.sayings import check_sentences
 from tantamount import read_job
 from tantamount.answers import refine
+from tantamount.effort import Effort
+from tantamount.reduction.meshes import shortened
 from tantamount.verdict import Mismatch, Verdict
 
 EVERYTHING = '[inputs]\ndefault = "Replicate()"\n[outputs]\ndefault = "Replicate()"\n'
@@ -143,3 +145,33 @@ def test_a_part_that_is_another_one_is_named_where_it_is_cut(tmp_path: Path) -> 
     assert (found.implementation, found.kind) == ("k", "offset")
     assert found.headline.startswith("k takes the specification's m[:, 0:4] where the specification's k is needed")
     assert found.hint == "4:8 instead of 0:4 along dimension 1 in k"
+
+
+FEWER = {
+    "a division by the number of ranks": (
+        's = all_reduce(x, "sum", "dp")\ny = aten.div.Tensor(s, 8)',
+        "y divides by 8 once too often: it comes out 8 times too small",
+    ),
+    "a mean": ('y = all_reduce(x, "avg", "dp")', "y takes the mean over dp where the sum over dp is needed: it comes out 8 times too small"),
+    "a number": (
+        's = all_reduce(x, "sum", "dp")\nt = mul(s, 0.7)\ny = aten.sin.default(t)',
+        "t multiplies by 0.7 where 0.35 is needed: the result is 2 times too large",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FEWER)
+def test_numbers_of_a_job_that_is_looked_at_on_fewer_ranks_are_its_own(case: str, tmp_path: Path) -> None:
+    """Eight ranks are looked at on two: what is said of numbers and of meshes holds for all eight."""
+    lines, words = FEWER[case]
+    rank = f"x: float32[16, 6]\n{lines}\n-> y"
+    same = "x: float32[16, 6]\ny = mul(x, 1)\n-> y"
+    other = "x: float32[16, 6]\nt = mul(x, 0.35)\ny = aten.sin.default(t)\n-> y"
+    tables = '[inputs]\nx = \'Partial("sum")\'\n[outputs]\ndefault = "Replicate()"\n'
+    written = job_files(tmp_path, other if case == "a number" else same, [rank] * 8, tables, {"dp": 8}, {"dp": ("dp",)})
+    small = shortened(read_job(written), ["dp"], Effort())
+    assert small.mesh.axes == {"dp": 2}
+    report = refine(small)
+    assert report.mismatch is not None
+    assert report.mismatch.headline == words
+    assert "2 is the size of" not in report.mismatch.difference
