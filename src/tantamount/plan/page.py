@@ -112,8 +112,9 @@ def _wrong(part: PartReport) -> Iterator[str]:
     if part.counterexample is not None:
         shown = part.counterexample
         where = f" ({escape(part.where)})" if part.where else ""
+        at = f"[{', '.join(map(str, shown.element))}]" if shown.element else ""
         yield (
-            f"<p>Executed: {escape(shown.output)}[{', '.join(map(str, shown.element))}] is {shown.expected:g} by the "
+            f"<p>Executed: {escape(shown.output)}{at} is {shown.expected:g} by the "
             f"specification, and {shown.actual:g} by what rank {shown.rank}{where} holds.</p>"
         )
     for output in part.outputs:
