@@ -57,7 +57,7 @@ def _in_time(plan: Plan) -> Iterator[str]:
         timing = timing_of(plan.schedule, flow_of(plan.schedule))
         yield f"  {said_of(timing)}"
         if timing.total <= _WIDE:
-            yield "  digits are forward passes (the last of their microbatch), letters backward passes (a of microbatch 0)"
+            yield "  digits are forward passes, by the last digit of the microbatch; letters backward ones, a the first"
             wide = len(str(len(timing.lines) - 1))
             yield from (f"    device {k:>{wide}}  {_line(line)}" for k, line in enumerate(timing.lines))
     yield ""
