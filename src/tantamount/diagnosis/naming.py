@@ -220,6 +220,12 @@ class Names:
         users = graph.users.get(name, ())
         return next((user for user in users if graph.by_name[user].target == target), name)
 
+    def axes(self, places: Sequence[Place]) -> list[str]:
+        """The axes of the mesh along which the ranks of some places differ."""
+        mesh = self.matches.job.mesh
+        at = [mesh.coordinates(rank) for rank, _ in places]
+        return [axis for axis, own in zip(mesh.names, zip(*at, strict=True), strict=True) if len(set(own)) > 1]
+
     def _ranks(self, ratio: Fraction, *, written: bool = True) -> str:
         """The mesh axis whose size a factor is: one that is ``written`` in a program, or one that values have, which
         may have been looked at on fewer ranks."""

@@ -171,7 +171,8 @@ class Words(Values):
 
     def _used(self, place: Place) -> str:
         users = self.matches.graph(place).users.get(place[1], ())
-        return f"{users[0]} uses" if users else "the output takes"
+        alone = [user for user in users if not self.matches.facts((place[0], user)).collective]
+        return f"{[*alone, *users][0]} uses" if users else "the output takes"
 
     def bypass(self) -> Account:
         """The account of an operator, or its number, that should not be there."""
