@@ -182,13 +182,15 @@ class Words(Values):
         facts = self.matches.facts(self.place)
         read = list(references(node))[self.edit.position]
         slot = next(iter(self.matches.slots(self.place)), None)
-        given = None if slot is None else self.own_number(slot)
+        given, small = (
+            (None, None) if slot is None else (self.own_number(slot), self.matches.number_at(self.place, slot))
+        )
         without = f"without {self.place[1]} the two sides agree"
         op = short(node.target)
         left = {place: passed_on(list(references(self.node(place)))[self.edit.position]) for place in self.edit.places}
         out = Hint(f"leave out {self.place[1]}{also}{ranks(self.matches, self.edit)}", left)
         if given is not None and facts.scale is not None:
-            divides = _divides(facts, self.matches.number_at(self.place, slot))
+            divides = _divides(facts, small)
             verb, ratio = ("divides", "small") if divides else ("multiplies", "large")
             much = given
             if 0 < abs(given) < 1:

@@ -198,11 +198,10 @@ def _counted(facts: SizeFacts, node: Node, result: Result) -> None:
 def _alike(facts: SizeFacts, node: Node, known: Mapping[str, Result]) -> None:
     """Pieces of one length that are put together stay of one length: blocks of a dimension in another order, and what
     counts their positions, come of different calls, and may be the same blocks."""
-    if node.target != "aten.cat.default" or not node.args or not isinstance(node.args[0], tuple):
-        return
+    pieces = node.args[0] if node.target == "aten.cat.default" and node.args else ()
     dim = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)
     first: dict[int, int] = {}
-    for ref in node.args[0]:
+    for ref in pieces if isinstance(pieces, tuple) else ():
         piece = known[ref.name] if isinstance(ref, Ref) else None
         if isinstance(piece, Tensor) and isinstance(dim, int) and -len(piece.shape) <= dim < len(piece.shape):
             length = piece.shape[dim]
