@@ -308,7 +308,7 @@ class Bounds:
     repair_layouts: int = _bound(2, DIAGNOSIS, "Specification tensors whose layouts are tried in place of one value.")
     repair_members: int = _bound(4, DIAGNOSIS, "Tensors of one kind that are changed alone.")
     repair_numbers: int = _bound(8, DIAGNOSIS, "Numbers of the specification that are tried for one argument.")
-    repair_windows: int = _bound(16, DIAGNOSIS, "Parts of a tensor that a value is compared with.")
+    repair_windows: int = _bound(64, DIAGNOSIS, "Parts of a tensor that a value is compared with.")
     repair_operands: int = _bound(64, DIAGNOSIS, "Tensors that are tried in place of one operand.")
     repair_permuted: int = _bound(4, DIAGNOSIS, "Operands of one call whose orders are all tried.", "depth")
     repair_positions: int = _bound(4_096, DIAGNOSIS, "Positions at which a part of a tensor is looked for.")

@@ -58,6 +58,7 @@ ALLOWED: dict[str, str] = {
     "diagnosis/naming.py: _TINY": TEXT,
     "diagnosis/naming.py: _DENOMINATOR": TEXT,
     "diagnosis/naming.py: range(4)": TEXT,
+    "diagnosis/parted.py: _NAMED": TEXT,
     "diagnosis/search.py: _FIRST": WAY,  # the same changes are tried there later, with those of all that is apart
     "diagnosis/search.py: _FIRST_SEED": "the first seed of several, which are bounded by repair_inputs",
     "diagnosis/search.py: _RIGHT": WAY,  # all outputs follow, as many as repair_outputs
@@ -184,10 +185,13 @@ ALLOWED: dict[str, str] = {
     "plan/counts.py: _LONGEST": "how many parts are told as one block: which way a plan is written",
     "plan/mutants.py: _PATIENCE": DRAWN,
     "reduction/meshes.py: LONG": WAY,  # of meshes; what cannot be made short is looked at as it is
+    "plan/page.py: _SHOWN": TEXT,
     "plan/prove.py: _BRIEF": WAY,
     "plan/prove.py: _CONTROL": "what is refuted at small sizes is refuted there, whatever more this would show",
     "plan/prove.py: _AT_ONCE": WAY,
     "plan/result.py: _SHOWN": TEXT,
+    "plan/show.py: _WIDE": TEXT,
+    "plan/timing.py: _LISTED": TEXT,
     "plan/second.py: _CONTROL": "what differs on fewer ranks was executed there, whatever more this would show",
     "report/elementwise.py: _SIZES": TEXT,
     "report/html/groups.py: _MOST": TEXT,

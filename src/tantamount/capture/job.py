@@ -220,7 +220,7 @@ class GraphFiles:
         if outside and not self.allow_outside:
             raise place.wrong(
                 f"{name}, outside the job's folder", "a path inside the job's folder", code="graph-outside",
-                hint="allow it explicitly if you trust the job (--allow-outside)",
+                hint="put a copy of it into the folder; a job that you trust may name others with --allow-outside",
             )  # fmt: skip
         if real not in self.read:
             self.read[real] = replace(read_graph(path, self.limits, self.readers), operators=self.operators)

@@ -171,7 +171,11 @@ def show(path: Path) -> int:
 @click.option("-m", "--microbatches", type=POSITIVE, default=1, help="Microbatches.")
 @click.option("--schedule", default="1f1b", help="A named schedule of a pipeline.")
 @click.option("-v", "--chunks", type=POSITIVE, default=1, help="Virtual stages on every device.")
-@click.option("--batch", type=POSITIVE, help="Sequences of one iteration; default: dp x microbatches.")
+@click.option(
+    "--batch",
+    type=POSITIVE,
+    help="Sequences of one iteration; default: the least of which all ranks have one in each microbatch.",
+)
 @click.option("--seq", type=POSITIVE, default=8192, help="Tokens of a sequence.")
 @click.option("--optimizer", default="adamw", help="adamw or sgd.")
 @click.option(
@@ -284,7 +288,7 @@ def new(
     own = {"layers": layers, "hidden": hidden, "heads": heads, "kv_heads": kv_heads, "ffn": ffn, "vocab": vocab}
     degrees = {
         "dp": dp, "tp": tp, "pp": pp, "microbatches": microbatches, "seq": seq, "schedule": schedule,
-        "batch": batch or dp * ep * microbatches, "chunks": chunks, "optimizer": optimizer, "zero": zero, "sp": sp,
+        "batch": batch or 0, "chunks": chunks, "optimizer": optimizer, "zero": zero, "sp": sp,
         "zero_first": zero_first,
         "cp": cp, "context": context, "cp_layout": cp_layout, "ep": ep, "capacity": capacity, "tied": tied,
         "recompute": recompute, "sized": sized, "aux_loss": aux_loss, "aux_over": aux_over, "layouts": layouts,

@@ -48,12 +48,14 @@ class Account:
 
 class Names:
     """Names of nodes, parts and numbers for one edit: ``place`` is the node that is spoken of. ``job`` is what they are
-    said of: what was executed may be the same at smaller shapes."""
+    said of: what was executed may be the same at smaller shapes. ``real`` has the numbers that are written in programs
+    and the sizes of meshes, which the job may have at a smaller form of it only."""
 
     def __init__(self, matches: ValueMatches, edit: Edit, job: Job | None = None) -> None:
         self.matches = matches
         self.edit = edit
         self.job = matches.job if job is None else job
+        self.real = self.job if self.job.larger is None else self.job.larger
         self.place = edit.places[0]
         self.several = len({rank for rank, _ in edit.places}) if matches.job.mesh.world_size > 1 else 1
 
@@ -100,11 +102,12 @@ class Names:
     def number_in_job(self, slot: Slot, number: float) -> float | None:
         """A number that is needed at the place, as it is in the job itself; ``None`` where that is not known."""
         small, node = self.matches.job, self.node(self.place)
-        if small is self.job:
+        if small is self.real:
             return number
         names = self.matches.with_number(node.target, slot, number)
-        graph = self.job.specification
-        found = {plain_number(graph, argument_at(graph.by_name[name], slot)) for name in names}
+        graph = self.real.specification
+        theirs = [graph.by_name[name] for name in names if name in graph.by_name]
+        found = {plain_number(graph, argument_at(one, slot)) for one in theirs}
         if names:
             return found.pop() if len(found) == 1 else None
         old, mine = self.matches.number_at(self.place, slot), self.own_number(slot)
@@ -112,10 +115,13 @@ class Names:
 
     def own_number(self, slot: Slot) -> float | None:
         """The number at the place, as it is in the job itself; ``None`` where that is not known."""
-        graph = self.job.implementation[self.place[0]]
-        if self.matches.job is self.job:
+        mesh, real = self.matches.job.mesh, self.real.mesh
+        if self.matches.job is self.real:
             return self.matches.number_at(self.place, slot)
-        return plain_number(graph, argument_at(graph.by_name[self.place[1]], slot))
+        rank = self.place[0] if mesh.names != real.names else real.rank(mesh.coordinates(self.place[0]))
+        graph = self.real.implementation[rank]  # ranks at the first coordinates stay
+        node = graph.by_name.get(self.place[1])
+        return None if node is None else plain_number(graph, argument_at(node, slot))
 
     def theirs(self, name: str) -> str:
         """A tensor of the specification by its name, which says whose it is where the implementation has another of
@@ -214,13 +220,21 @@ class Names:
         users = graph.users.get(name, ())
         return next((user for user in users if graph.by_name[user].target == target), name)
 
-    def _ranks(self, ratio: Fraction) -> str:
-        """The mesh axis whose size a factor is."""
+    def axes(self, places: Sequence[Place]) -> list[str]:
+        """The axes of the mesh along which the ranks of some places differ."""
         mesh = self.matches.job.mesh
-        for axis, size in zip(mesh.names, mesh.sizes, strict=True):
+        at = [mesh.coordinates(rank) for rank, _ in places]
+        return [axis for axis, own in zip(mesh.names, zip(*at, strict=True), strict=True) if len(set(own)) > 1]
+
+    def _ranks(self, ratio: Fraction, *, written: bool = True) -> str:
+        """The mesh axis whose size a factor is: one that is ``written`` in a program, or one that values have, which
+        may have been looked at on fewer ranks."""
+        real, mesh = self.real.mesh.axes, self.matches.job.mesh
+        for axis, size in real.items() if written else mesh.axes.items():
             if size > 1 and ratio in (size, Fraction(1, size)):
                 what = f"a sum over {axis} where the mean is needed, or the other way round"
-                return f"{number(size)} is the size of {axis}: {what}"
+                many = "" if size == real.get(axis, size) else f" where it was looked at, and {real[axis]} in full"
+                return f"{number(size)} is the size of {axis}{many}: {what}"
         return ""
 
     def _made_of(self, name: str, of: Part | None = None) -> str:

@@ -20,6 +20,8 @@ from tantamount.diagnosis.value_matches import Part, ValueMatches
 
 __all__ = ["Parted", "first_value", "unrepaired"]
 
+_NAMED = 6  # values that may be wrong as well
+
 
 @dataclass(frozen=True)
 class Parted:
@@ -102,6 +104,14 @@ class Parted:
                 found.setdefault(number[place], place)
         return found
 
+    def after(self, place: Place) -> list[str]:
+        """The values that are computed from one, on the way to a wrong output, and do not correspond either."""
+        matches = self.matches
+        below = matches.replay.below([place]) - {place}
+        found = (one for number in self.location.apart for one in matches.classes[number].places if one in below)
+        computed = (one for one in found if not matches.facts(one).layout and matches.value(one).dtype.kind == "f")
+        return list(dict.fromkeys(name for _, name in sorted(computed, key=matches.time.__getitem__)))
+
     def place(self, number: int) -> Place:
         """The place of a class of the frontier that is the first one: on the way to a wrong output, if it is known."""
         return self._direct.get(number) or self.location.at.get(number, self.matches.classes[number].first)
@@ -142,7 +152,12 @@ def unrepaired(parted: Parted) -> Account | None:
         node = named(matches.job.specification, theirs)
         at = f" ({node.source})" if node.source is not None and node.source.file else ""
         head += f"; the specification's {theirs}{at} is never made"
-    return Account("different", head, "", NO_HINT, place, theirs, sure=False)
+    later = ""
+    if theirs and parted.in_other_steps(place, theirs) and (after := parted.after(place)):
+        more = f" and {len(after) - _NAMED} more" if len(after) > _NAMED else ""
+        later = f"both sides go on in steps of their own, and what is wrong may come later: {', '.join(after[:_NAMED])}"
+        later += f"{more}, up to {matches.end} of the specification, correspond to nothing either"
+    return Account("different", head, later, NO_HINT, place, theirs, sure=False)
 
 
 def first_value(matches: ValueMatches, place: Place) -> str:

@@ -443,7 +443,8 @@ class Values(Attributes):
             text = f"{end} - {' - '.join(names)} is the specification's {self.part(wanted)}"
             return self.made("extra", head, text, hint, wanted[0], wanted)
         off = "is missing" if ratio > 0 else "is too much"
-        head = f"{name} has {what} with the wrong weight: {number(abs(ratio))} times it {off}"
+        much = f": {number(abs(ratio))} times it {off}" if ratio.denominator <= 64 else ""  # else the data decides it
+        head = f"{name} has {what} with the wrong weight{much}"
         return self.made("factor", head, "", NO_HINT, wanted[0], wanted)
 
     def _spelled(self, name: str, most: int) -> str:
@@ -479,6 +480,11 @@ class Values(Attributes):
         operands = self.matches.replay.operands[self.place]
         twin = next((o for o in operands if c is not None and self.matches.class_of.get(o) == c), None)
         total = next((o for o in operands if o != twin), None)
+        if twin is not None and names == [twin[1]]:  # the same on other ranks
+            axes = listed(self.axes([twin, *places]))
+            head = f"{name} adds its own rank's {twin[1]} alone, where the sum over {axes} is needed"
+            hint = Hint(f"all_reduce {twin[1]} over {axes} before {self.place[1]}", None)
+            return self.made("missing", head, text, hint, wanted[0], wanted)
         if twin is not None and total is not None and users and len(places) == 1:
             head = (
                 f"{twin[1]} and {names[0]} are added after the sum {self.impl(total)}, each to one copy only: "

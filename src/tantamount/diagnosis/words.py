@@ -164,14 +164,15 @@ class Words(Values):
         text = f"{self.edit.target} instead of {given}" if same else f"over {listed(axes)} instead of over {over}"
         kind, rest = "operation" if same else "range", ""
         if same and {given, self.edit.target} == {"sum", "avg"}:
-            size = prod(self.matches.job.mesh.axes[axis] for axis in axes)
+            size = prod(self.real.mesh.axes[axis] for axis in axes)
             kind, rest = "factor", f"{size} is the size of {listed(axes)}"
             head += f": it comes out {size} times too {'large' if given == 'sum' else 'small'}"
         return self.made(kind, head, rest, Hint(f"{text} in {where}", line), self.counterpart())
 
     def _used(self, place: Place) -> str:
         users = self.matches.graph(place).users.get(place[1], ())
-        return f"{users[0]} uses" if users else "the output takes"
+        alone = [user for user in users if not self.matches.facts((place[0], user)).collective]
+        return f"{[*alone, *users][0]} uses" if users else "the output takes"
 
     def bypass(self) -> Account:
         """The account of an operator, or its number, that should not be there."""
@@ -180,13 +181,16 @@ class Words(Values):
         name, also = self.impl(self.place), self._others()
         facts = self.matches.facts(self.place)
         read = list(references(node))[self.edit.position]
-        given = next((self.own_number(slot) for slot in self.matches.slots(self.place)), None)
+        slot = next(iter(self.matches.slots(self.place)), None)
+        given, small = (
+            (None, None) if slot is None else (self.own_number(slot), self.matches.number_at(self.place, slot))
+        )
         without = f"without {self.place[1]} the two sides agree"
         op = short(node.target)
         left = {place: passed_on(list(references(self.node(place)))[self.edit.position]) for place in self.edit.places}
         out = Hint(f"leave out {self.place[1]}{also}{ranks(self.matches, self.edit)}", left)
         if given is not None and facts.scale is not None:
-            divides = _divides(facts, given)
+            divides = _divides(facts, small)
             verb, ratio = ("divides", "small") if divides else ("multiplies", "large")
             much = given
             if 0 < abs(given) < 1:
@@ -266,7 +270,8 @@ class Words(Values):
             self.place = written
             return self.made("attribute", head, "", hint, spec)
         facts = self.matches.facts(self.place)
-        verb = _verb(facts, old)
+        small = self.matches.number_at(self.place, slot)
+        verb = _verb(facts, small)
         does = f"{verb} {shown(old)}" if verb else f"has {shown(old)} in {short(node.target)}"
         if isinstance(self.edit.slot, str):
             does = f"has {self.edit.slot} = {shown(old)}"
@@ -275,7 +280,7 @@ class Words(Values):
         scales = facts.scale is not None
         if old and new and scales:
             ratio = Fraction(str(new)) / Fraction(str(old))
-            if _divides(facts, old):
+            if _divides(facts, small):
                 ratio = 1 / ratio
             head += f": the result is {times(1 / ratio)}"
             rest = self._ranks(ratio)
@@ -296,11 +301,11 @@ class Words(Values):
         """The account of what every rank adds before a sum over ranks, so that it is added as often."""
         axes = self.edit.axis.split(" and ")
         mesh = self.matches.job.mesh
-        count = prod(mesh.sizes[mesh.names.index(axis)] for axis in axes)
+        count, real = (prod(one.axes[axis] for axis in axes) for one in (mesh, self.real.mesh))
         ref = list(references(self.node(self.place)))[self.edit.position]
         what = self._describe((self.place[0], ref))
         head = f"{self.impl(self.place)} adds {what} on every rank, before the sum over {self.edit.axis}: it is added "
-        head += f"{count} times"
+        head += f"{real} times"
         line = shared(self.edit.position, 1 / count)
         hint = Hint(f"add {ref} once, after the sum over {self.edit.axis}", dict.fromkeys(self.edit.places, line))
         total = np.sum(np.stack([self.edit.changes[place] for place in self._members()]), axis=0)
@@ -345,7 +350,7 @@ class Words(Values):
         """The account of a reduction with another factor."""
         ratio = Fraction(self.edit.number).limit_denominator(4096)
         head = f"{self.impl(self.place)} is {times(1 / ratio)}"
-        text = self._ranks(ratio)
+        text = self._ranks(ratio, written=False)
         return self.made("factor", head + (f": {text}" if text else ""), text, NO_HINT, self.counterpart())
 
 

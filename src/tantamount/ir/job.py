@@ -42,7 +42,9 @@ class Job:
     ``sizes``: the size symbols that the graphs are written with, and ``at`` gives the job at some sizes; without
     symbols there is neither. ``record``, of a job that is no file: ``job``, its table, and ``graphs``, those that it
     names as documents. ``rules`` are those that its user gives, to be used where a proof needs them. ``counted`` are
-    the axes of the mesh for each of whose coordinates the specification has something: it has no form on fewer."""
+    the axes of the mesh for each of whose coordinates the specification has something: it has no form on fewer.
+    ``larger``, of a job that is another one on fewer ranks or at smaller sizes, is that one, of whose numbers people
+    are told."""
 
     path: str
     specification: Graph
@@ -56,6 +58,7 @@ class Job:
     at: Callable[[Mapping[str, int]], Job] | None = field(default=None, compare=False)
     rules: tuple[UserRule, ...] = ()
     counted: frozenset[str] = frozenset()
+    larger: Job | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def programs(self) -> tuple[Graph, ...]:

@@ -120,8 +120,8 @@ def group_size_problem(row: Operator, group: str, place: str) -> UserError:
         "group-unknown",
         place=place,
         found=f"process group {group!r} in {row.name}",
-        needed="a group that the job's [impl.groups] lists",
-        hint=f'add `"{group}" = ["<mesh axis>"]` to [impl.groups]',
+        needed="a group that the job's [impl.groups] lists, or the plan's [mesh.groups]",
+        hint=f'add `"{group}" = ["<mesh axis>"]` to [impl.groups] (of a plan: to [mesh.groups])',
     )
 
 

@@ -31,7 +31,7 @@ from tantamount.plan.files import TABLE, files_of, programs_of
 from tantamount.plan.parts import COPY, TIED, Part, Piece, Plan, Runs
 from tantamount.writing import make_folder, write_file
 
-__all__ = ["KINDS", "PlanMutant", "plan_mutants", "write_mutant"]
+__all__ = ["EDITS", "KINDS", "PlanMutant", "plan_mutants", "write_mutant"]
 
 KINDS = (
     "communication missing", "communication superfluous", "wrong primitive", "wrong group", "device assignment",
@@ -74,7 +74,7 @@ def plan_mutants(plan: Plan, seed: int = 0) -> Iterator[PlanMutant]:
     table = cast("Table", parse_toml(read_text(path, limits), Place("plan", str(path), limits)))
     random_ = random.Random(seed)
     makers: list[Callable[[], PlanMutant | None]] = []
-    for kind, edits in _EDITS.items():
+    for kind, edits in EDITS.items():
         makers.append(partial(_program, plan, table, random_, kind, edits))
     makers += [
         lambda: _stages(plan, table, random_), lambda: _early(plan, table, random_),
@@ -136,13 +136,23 @@ def _primitive(graph: Graph, node: Node, part: Part, random_: random.Random) -> 
 def _group(graph: Graph, node: Node, part: Part, random_: random.Random) -> Any:
     del graph
     mesh = part.job.mesh
-    if not _reduction(node):
+    if not _reduction(node) or not _long(part, node.args[2]):
         return None
-    others = [name for name in mesh.groups if name not in ("microbatch", node.args[-1]) and _long(part, name)]
-    if not others or not _long(part, node.args[2]):
+    own = _spanned(part, str(node.args[2]))
+    others = [name for name in mesh.groups if name != "microbatch" and _long(part, name)]
+    others = [name for name in others if _spanned(part, name) != own]
+    if node.args[1] == "max":  # one that is taken off before exponentials may be that of more ranks
+        others = [name for name in others if not own <= _spanned(part, name)]
+    if not others:
         return None
     other = random_.choice(others)
     return f"{node.name} is over {other}", {node.name: (replace(node, args=(*node.args[:2], other)),)}
+
+
+def _spanned(part: Part, group: str) -> frozenset[str]:
+    """The axes of several ranks that a group spans."""
+    mesh = part.job.mesh
+    return frozenset(axis for axis in mesh.groups[group] if mesh.axes[axis] > 1)
 
 
 def _scaled(graph: Graph, node: Node, part: Part, random_: random.Random) -> Any:
@@ -156,28 +166,26 @@ def _scaled(graph: Graph, node: Node, part: Part, random_: random.Random) -> Any
     return f"{node.name} has {number * 2} for {number}", {node.name: (new,)}
 
 
-_BEGIN = ("aten.sub.Tensor", "aten.lt.Scalar", "aten.ge.Scalar")  # what compares with where a part begins
+_BOUNDS = {"aten.sub.Tensor": 1, "aten.lt.Scalar": 1, "aten.ge.Scalar": -1}  # which way is into the part
 
 
 def _shifted(graph: Graph, node: Node, part: Part, random_: random.Random) -> Any:
-    """The graph with the place where a rank's part begins one too far."""
+    """The graph with the place where a rank's part begins or ends one too far inside: beyond the first and the last
+    rank there is nothing, and it does not matter who looks for it."""
     del random_
     graphs = _programs(part)
-    if (
-        node.op != "call"
-        or len(graphs) < 2
-        or node.target not in ("aten.sub.Tensor", "aten.lt.Scalar", "aten.ge.Scalar")
-    ):
+    if node.op != "call" or len(graphs) < 2 or node.target not in _BOUNDS:
         return None
     number = node.args[1] if len(node.args) == 2 else None
     others = {other.by_name[node.name].args[1] for other in graphs if node.name in other.by_name}
     if not isinstance(number, int) or isinstance(number, bool) or len(others) < 2:
         return None
-    new = replace(node, args=(node.args[0], number + 1))
-    return f"{node.name} begins at {number + 1} and not {number}", {node.name: (new,)}
+    wrong = number + _BOUNDS[node.target]
+    said = "ends" if node.target == "aten.ge.Scalar" else "begins"
+    return f"{node.name} {said} at {wrong} and not {number}", {node.name: (replace(node, args=(node.args[0], wrong)),)}
 
 
-_EDITS: Mapping[str, Edit] = {
+EDITS: Mapping[str, Edit] = {
     "communication missing": _missing,
     "communication superfluous": _superfluous,
     "wrong primitive": _primitive,

@@ -86,8 +86,10 @@ def _stages(plan: Plan, report: PlanReport) -> Iterator[str]:
     flow = flow_of(schedule)
     kept: Sequence[int] = ()
     yield "<h2>Stages and schedule</h2>"
-    for problem in (*report.ownership, *report.schedule):
-        yield f'<p class="REFUTED">{escape(problem)}</p>'
+    for problems in (report.ownership, report.schedule):
+        yield from (f'<p class="REFUTED">{escape(problem)}</p>' for problem in problems[:_SHOWN])
+        if len(problems) > _SHOWN:
+            yield f'<p class="REFUTED">and {len(problems) - _SHOWN} more</p>'
     if not flow.cycle:
         timing = timing_of(schedule, flow)
         kept = timing.kept
@@ -101,19 +103,26 @@ def _stages(plan: Plan, report: PlanReport) -> Iterator[str]:
     yield from _table(("stage", "device", "pieces", "passes whose activations the device keeps at most"), rows)
 
 
+_SHOWN = 8  # problems of stages, and of the schedule
+
+
 def _wrong(part: PartReport) -> Iterator[str]:
     yield f'<h3 class="{part.verdict.value}">{escape(part.part)}</h3>'
+    if part.reduced:
+        yield f"<p>It was {escape(part.reduced)}; ranks are those of that form.</p>"
     found = part.mismatch
     if found is not None:
         source = found.implementation_source or found.specification_source
         place = "" if source is None else f"\n{source.file}:{source.line} in {source.function}: {source.text}"
-        texts = (found.headline or found.difference, found.hint)
+        more = found.difference if found.headline not in ("", found.difference) else ""
+        texts = (found.headline or found.difference, more, found.hint)
         yield f"<pre>{escape(chr(10).join(text for text in texts if text) + place)}</pre>"
     if part.counterexample is not None:
         shown = part.counterexample
         where = f" ({escape(part.where)})" if part.where else ""
+        at = f"[{', '.join(map(str, shown.element))}]" if shown.element else ""
         yield (
-            f"<p>Executed: {escape(shown.output)}[{', '.join(map(str, shown.element))}] is {shown.expected:g} by the "
+            f"<p>Executed: {escape(shown.output)}{at} is {shown.expected:g} by the "
             f"specification, and {shown.actual:g} by what rank {shown.rank}{where} holds.</p>"
         )
     for output in part.outputs:

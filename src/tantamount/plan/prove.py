@@ -407,7 +407,7 @@ def _smaller(job: Job, axes: tuple[str, ...], effort: Effort) -> tuple[Job | Non
         return None, f"no form of it on {effort.bounds.part_ranks} ranks or fewer was found (limit-part-ranks)"
     if small is job:
         try:
-            small = reduce_job(job, effort).job
+            small = replace(reduce_job(job, effort).job, larger=job)
         except NotReduced:
             return job, ""
     mesh = " x ".join(f"{axis} {size}" for axis, size in small.mesh.axes.items())

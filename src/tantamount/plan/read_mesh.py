@@ -110,12 +110,15 @@ def read_meshes(top: Fields) -> Meshes:
     return Meshes(Mesh(axes, groups), pipeline, axis, count, layouts, messages, symbols=symbols, last=last)
 
 
+_MOST = 1 << 31  # ranks along an axis
+
+
 def _axes(fields: Fields) -> tuple[dict[str, int], Groups]:
     """The axes of a mesh, and its groups, those of single axes among them."""
     place = fields.at("axes")
     axes: dict[str, int] = {}
     for name, size in place.table(fields.get("axes"), "a table of sizes such as { pp = 4, dp = 2 }").items():
-        axes[place.name(name, "an axis name")] = place.at(name).integer(size, 1, 1 << 31, "a size from 1 on")
+        axes[place.name(name, "an axis name")] = place.at(name).integer(size, 1, _MOST, f"a size from 1 to {_MOST}")
     place.limits.check("ranks", prod(axes.values()), place.text, "ranks")
     groups: Groups = {name: (name,) for name in axes}
     outer = fields.at("groups")

@@ -9,6 +9,7 @@ from typing import Any
 
 from tantamount.plan.joints import Joint
 from tantamount.plan.parts import Approximation, Plan
+from tantamount.plan.timing import Timing, costs, said_of
 from tantamount.verdict import Assumption, Counterexample, Mismatch, OutputReport, Verdict
 
 __all__ = ["PartReport", "PlanReport"]
@@ -45,7 +46,7 @@ class PlanReport:
     about the schedule. ``holds`` are sentences about other plans that are right as well, if this one is proved.
     ``approximations`` are those that the verdict is up to, ``accepted`` the names of those that are allowed.
     ``names`` are those of parameters, with the stage that has them. ``seconds`` is CPU time by phase; ``subject`` the
-    plan, where it was a ``plan/1`` file."""
+    plan, where it was a ``plan/1`` file. ``timing`` is what its schedule costs, if it has an end."""
 
     plan: str
     name: str
@@ -69,6 +70,7 @@ class PlanReport:
     stage_ranks: tuple[int, ...] = ()  # of every device, where they are not as many as the mesh says
     names: tuple[tuple[int, str], ...] = ()
     subject: Plan | None = field(default=None, repr=False, compare=False)
+    timing: Timing | None = field(default=None, repr=False, compare=False)
 
     @property
     def refused(self) -> tuple[Approximation, ...]:
@@ -122,7 +124,10 @@ class PlanReport:
             ],
             "ownership": list(self.ownership),
             **({"parameters": [{"stage": stage, "name": name} for stage, name in self.names]} if self.names else {}),
-            "schedule": {"name": self.schedule_name, "problems": list(self.schedule)},
+            "schedule": {
+                "name": self.schedule_name, "problems": list(self.schedule),
+                **({} if self.timing is None else costs(self.timing)),
+            },
             "assumptions": [{"name": a.name, "text": a.text} for a in self.assumptions],
             "notes": list(self.notes),
             "holds": list(self.holds),
@@ -216,6 +221,8 @@ def _lines(report: PlanReport, verbose: bool) -> list[str]:
         rows += [f"    {problem}" for problem in shown]
         if len(shown) < len(problems):
             rows.append(f"    and {len(problems) - len(shown)} more")
+        if what == "schedule" and report.timing is not None:
+            rows.append(f"    {said_of(report.timing)}")
         if what == "stages" and verbose:
             rows += _of_stages(report)
     if report.approximations and report.verdict is Verdict.PROVED:
@@ -271,7 +278,7 @@ def _why(part: PartReport, verbose: bool) -> list[str]:
         rows += ["      " + text.replace("\n", "\n      ") for text in texts if text]
     if part.counterexample is not None:
         shown = part.counterexample
-        at = f"[{', '.join(map(str, shown.element))}]"
+        at = f"[{', '.join(map(str, shown.element))}]" if shown.element else ""
         rows.append(
             f"    executed: {shown.output}{at} is {shown.expected:g} by the specification, and {shown.actual:g} by "
             f"what rank {shown.rank}{f' ({part.where})' if part.where else ''} holds"

@@ -1,11 +1,16 @@
-"""A plan as text: mesh, stages, parts and joints. Nothing is proved."""
+"""A plan as text: mesh, stages, time lines, parts and joints. Only the schedule is checked; nothing is proved."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from string import ascii_lowercase
 
+from tantamount.plan.actions import Kind
+from tantamount.plan.check import check_schedule
+from tantamount.plan.flow import flow_of
 from tantamount.plan.names import names_of_stages
 from tantamount.plan.parts import DEFAULT, Part, Piece, Plan, Runs
+from tantamount.plan.timing import Slot, said_of, timing_of
 from tantamount.plan.wiring import joints_of
 
 __all__ = ["described", "runs_of"]
@@ -30,6 +35,7 @@ def _lines(plan: Plan) -> Iterator[str]:
         if own:
             yield f"    parameters {', '.join(own)}"
     yield ""
+    yield from _in_time(plan)
     whom = {part.name: _whom(part) for part in plan.parts.values()}
     names, wide = (max(map(len, texts), default=0) for texts in (whom, whom.values()))
     for part in plan.parts.values():
@@ -41,6 +47,33 @@ def _lines(plan: Plan) -> Iterator[str]:
         often = f"   ({joint.count} times)" if joint.count > 1 else ""
         said = joint.mistake if joint.problem else f"{joint.tensor}: {joint.source} -> {joint.target}: {joint.relation}"
         yield f"  {said}{often}"
+
+
+def _in_time(plan: Plan) -> Iterator[str]:
+    """The schedule's problems; if there are none, what it costs, and who does what when."""
+    problems = check_schedule(plan.schedule)
+    yield from (f"  {problem}" for problem in problems)
+    if not problems:
+        timing = timing_of(plan.schedule, flow_of(plan.schedule))
+        yield f"  {said_of(timing)}"
+        if timing.total <= _WIDE:
+            yield "  digits are forward passes, by the last digit of the microbatch; letters backward ones, a the first"
+            wide = len(str(len(timing.lines) - 1))
+            yield from (f"    device {k:>{wide}}  {_line(line)}" for k, line in enumerate(timing.lines))
+    yield ""
+
+
+_WIDE = 140  # columns of a line
+
+
+def _line(slots: Sequence[Slot]) -> str:
+    """The time line of a device, a column for each forward pass that there is time for."""
+    text = ""
+    for slot in slots:
+        forward, microbatch = slot.action.kind is Kind.FORWARD, slot.action.microbatch
+        letter = str(microbatch % 10) if forward else ascii_lowercase[microbatch % len(ascii_lowercase)]
+        text = text.ljust(round(slot.start), ".") + letter * round(slot.stop - slot.start)
+    return text
 
 
 def _whom(part: Part) -> str:

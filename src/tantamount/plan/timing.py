@@ -9,7 +9,7 @@ from tantamount.plan.actions import COMPUTE, Action, Kind, Schedule
 from tantamount.plan.exchange import Neighbours, neighbours
 from tantamount.plan.flow import Flow
 
-__all__ = ["UNIT", "Slot", "Timing", "timing_of"]
+__all__ = ["UNIT", "Slot", "Timing", "costs", "said_of", "timing_of"]
 
 UNIT: Mapping[Kind, float] = {
     Kind.FORWARD: 1.0,
@@ -88,3 +88,22 @@ def _kept(schedule: Schedule, device: int) -> int:
             elif action.kind in (Kind.BACKWARD, Kind.WEIGHT_GRADIENT):
                 now -= 1
     return most
+
+
+def costs(timing: Timing) -> dict[str, object]:
+    """The costs of a schedule as values that JSON has: ``passes`` is its length in forward passes."""
+    return {"passes": timing.total, "waiting": round(timing.bubble, 4), "kept": list(timing.kept)}
+
+
+def said_of(timing: Timing) -> str:
+    """The costs of a schedule in one clause."""
+    kept = [str(count) for count in timing.kept]
+    listed = ", ".join(kept if len(kept) <= _LISTED else [*kept[: _LISTED - 2], "...", kept[-1]])
+    most = (
+        f"{kept[0]} passes are kept on every device" if len(set(kept)) == 1 else f"{listed} passes are kept, by device"
+    )
+    time = f"{timing.total:g} forward passes long, {timing.bubble:.1%} of the time of all devices is waiting"
+    return f"{time}; activations of at most {most}"
+
+
+_LISTED = 16  # numbers of passes

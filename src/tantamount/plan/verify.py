@@ -17,10 +17,12 @@ from tantamount.errors import UserError
 from tantamount.plan.actions import Chain, Kind, Schedule
 from tantamount.plan.check import check_schedule
 from tantamount.plan.counts import said_of_counts
+from tantamount.plan.flow import flow_of
 from tantamount.plan.joints import Joint
 from tantamount.plan.names import names_of_stages, wrong_names
 from tantamount.plan.parts import Part, Piece, Plan, Runs
 from tantamount.plan.result import PartReport, PlanReport
+from tantamount.plan.timing import timing_of
 from tantamount.plan.wiring import joints_of
 from tantamount.verdict import Assumption, Verdict, worst
 
@@ -50,6 +52,7 @@ def verify(
     clock = Clock()
     ownership = (*_ownership(plan), *wrong_names(plan))
     schedule = tuple(_schedule(plan))
+    timing = None if schedule else timing_of(plan.schedule, flow_of(plan.schedule))
     clock.lap("schedule")
     joints = _joints(plan)
     clock.lap("joints")
@@ -72,7 +75,8 @@ def verify(
         notes=tuple(_notes(plan)), holds=said_of_counts(plan) if verdict is Verdict.PROVED else (),
         stage_ranks=tuple(map(max, plan.ranks)) if plan.uneven else (),
         names=tuple(names_of_stages(plan)),
-        approximations=plan.approximations, accepted=tuple(accept), subject=plan, seconds=clock.seconds,
+        approximations=plan.approximations, accepted=tuple(accept), subject=plan, timing=timing,
+        seconds=clock.seconds,
         megabytes=peak_memory_bytes() / (1 << 20),
     )  # fmt: skip
 

@@ -20,6 +20,7 @@ from tantamount.ir.relation import Partial
 from tantamount.plan.finish import finish_joints
 from tantamount.plan.joints import Joint, differ, sent
 from tantamount.plan.late import late
+from tantamount.plan.own_updates import own_updates
 from tantamount.plan.parts import Held, Part, Plan, Runs
 
 __all__ = ["Joint", "joints_of"]
@@ -27,7 +28,8 @@ __all__ = ["Joint", "joints_of"]
 
 def joints_of(plan: Plan) -> tuple[Joint, ...]:
     """Every joint of a plan, those of the model first. Linear in pieces and in the tensors of the parts."""
-    return (*_roles(plan), *_model(plan), *_batches(plan), *_causes(plan), *_carried(plan), *finish_joints(plan))
+    within = (*_roles(plan), *_model(plan), *_batches(plan), *_causes(plan), *_carried(plan))
+    return (*within, *finish_joints(plan), *own_updates(plan))
 
 
 # ---------------------------------------------------------------------------------------------- every tensor has a role

@@ -179,6 +179,7 @@ def _graph(out: Gathered, graph: Graph, groups: Mapping[str, int] | None, inputs
             result = run_node(graph, lifted, builder, with_shapes(known), constant_of_type, groups)
             out.done[key] = _tied(with_positions(result), out.facts)
             _counted(out.facts, lifted, out.done[key])
+            _alike(out.facts, lifted, known)
         environment[node.name] = out.done[key]
     out.lifted[id(graph)] = Lifted(graph, tuple(nodes), environment)
 
@@ -192,6 +193,21 @@ def _counted(facts: SizeFacts, node: Node, result: Result) -> None:
     if isinstance(first, Size) and int(length) and int(first) % int(length) == 0:
         times = int(first) // int(length)
         facts.add("==", plus(polynomial(first), polynomial(length), -times))
+
+
+def _alike(facts: SizeFacts, node: Node, known: Mapping[str, Result]) -> None:
+    """Pieces of one length that are put together stay of one length: blocks of a dimension in another order, and what
+    counts their positions, come of different calls, and may be the same blocks."""
+    pieces = node.args[0] if node.target == "aten.cat.default" and node.args else ()
+    dim = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)
+    first: dict[int, int] = {}
+    for ref in pieces if isinstance(pieces, tuple) else ():
+        piece = known[ref.name] if isinstance(ref, Ref) else None
+        if isinstance(piece, Tensor) and isinstance(dim, int) and -len(piece.shape) <= dim < len(piece.shape):
+            length = piece.shape[dim]
+            one = first.setdefault(int(length), length)
+            if one is not length:
+                facts.add("==", plus(polynomial(one), polynomial(length), -1))
 
 
 def _lifted(out: Gathered, graph: Graph, node: Node, environment: Environment) -> Node:

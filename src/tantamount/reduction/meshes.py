@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tantamount.effort import Effort
 from tantamount.errors import Unsupported, UserError
@@ -25,7 +26,8 @@ def long_axes(classes: Sequence[RankClass]) -> list[str]:
 
 def shortened(job: Job, axes: Sequence[str], effort: Effort, ranks: int = 2) -> Job:
     """The job with those of ``axes`` that are longer than :data:`LONG` made ``ranks`` long: all at once, or else one
-    after the other, those that can be. Types and relations fit; that it computes something alike is not checked.
+    after the other, those that can be. Types and relations fit; that it computes something alike is not checked. Its
+    numbers are told as those of ``job``.
 
     What programs do with one piece for every rank is seen as a view and a permutation first."""
     small = start = folded(job, LONG)
@@ -41,7 +43,7 @@ def shortened(job: Job, axes: Sequence[str], effort: Effort, ranks: int = 2) -> 
             small = shorter
             if axis is axes:
                 break
-    return job if small is start else small
+    return job if small is start else replace(small, larger=job)
 
 
 def _is_typed(job: Job) -> bool:

@@ -112,3 +112,10 @@ def test_tensors_of_which_most_elements_cancel_out_are_found_again(left: float) 
     parts.add_all([("gradient", one), ("twice", np.where(np.abs(one) < 0.001, 2 * one, one))])
     assert list(parts.equal(other)) == ["gradient"]
     assert [name for name, _ in parts.multiples(2 * other)] == ["gradient"]
+
+
+def test_a_tensor_is_cut_into_as_many_parts_as_ranks_of_a_plan_are_looked_at() -> None:
+    """Else what each of them has of a matrix that all axes cut would be taken for a value of its own."""
+    ranks = Effort().bounds.part_ranks
+    whole = np.arange(4.0 * ranks).reshape(ranks // 8, 32)
+    assert len(list(windows(Effort(), whole, (1, 4)))) == ranks

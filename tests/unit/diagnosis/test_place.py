@@ -234,3 +234,28 @@ def test_what_no_input_decides_stands_for_what_inputs_decide(tmp_path: Path) -> 
     found = mismatch(job(tmp_path, text.format("x"), [text.format("o")]))
     assert found.implementation == "d", found.headline
     assert found.hint
+
+
+def test_what_follows_in_steps_of_its_own_may_be_wrong_as_well(tmp_path: Path) -> None:
+    """The specification is one operator where the implementation has many: the first of these is named, and that what
+    is wrong may be one of the others."""
+    specification = "x: float32[4, 6]\nl = aten._log_softmax.default(x, 1, False)\ny = aten.sum.default(l)\n-> y"
+    rank = """
+        x: float32[4, 6]
+        m = aten.amax.default(x, [1], True)
+        c = sub(x, m)
+        e = aten.exp.default(c)
+        p = mul(e, c)
+        q = aten.cos.default(p)
+        s = aten.sum.dim_IntList(q, [1], True)
+        g = aten.log.default(s)
+        o = sub(c, g)
+        y = aten.sum.default(o)
+        -> y
+    """
+    tables = '[inputs]\nx = "Replicate()"\n[outputs]\ny = "Replicate()"\n'
+    report = refine(read_job(job_files(tmp_path, specification, [rank] * 2, tables, {"dp": 2}, {"dp": ("dp",)})))
+    assert report.mismatch is not None
+    assert report.mismatch.difference.startswith(
+        "both sides go on in steps of their own, and what is wrong may come later: "
+    )

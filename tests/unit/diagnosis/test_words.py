@@ -10,6 +10,8 @@ from support.jobs import job_files
 from support.sayings import check_sentences
 from tantamount import read_job
 from tantamount.answers import refine
+from tantamount.effort import Effort
+from tantamount.reduction.meshes import shortened
 from tantamount.verdict import Mismatch, Verdict
 
 EVERYTHING = '[inputs]\ndefault = "Replicate()"\n[outputs]\ndefault = "Replicate()"\n'
@@ -143,3 +145,90 @@ def test_a_part_that_is_another_one_is_named_where_it_is_cut(tmp_path: Path) -> 
     assert (found.implementation, found.kind) == ("k", "offset")
     assert found.headline.startswith("k takes the specification's m[:, 0:4] where the specification's k is needed")
     assert found.hint == "4:8 instead of 0:4 along dimension 1 in k"
+
+
+FEWER = {
+    "a division by the number of ranks": (
+        's = all_reduce(x, "sum", "dp")\ny = aten.div.Tensor(s, 8)',
+        "y divides by 8 once too often: it comes out 8 times too small",
+    ),
+    "a mean": (
+        'y = all_reduce(x, "avg", "dp")',
+        "y takes the mean over dp where the sum over dp is needed: it comes out 8 times too small",
+    ),
+    "a number": (
+        's = all_reduce(x, "sum", "dp")\nt = mul(s, 0.7)\ny = aten.sin.default(t)',
+        "t multiplies by 0.7 where 0.35 is needed: the result is 2 times too large",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FEWER)
+def test_numbers_of_a_job_that_is_looked_at_on_fewer_ranks_are_its_own(case: str, tmp_path: Path) -> None:
+    """Eight ranks are looked at on two: what is said of numbers and of meshes holds for all eight."""
+    lines, words = FEWER[case]
+    rank = f"x: float32[16, 6]\n{lines}\n-> y"
+    same = "x: float32[16, 6]\ny = mul(x, 1)\n-> y"
+    other = "x: float32[16, 6]\nt = mul(x, 0.35)\ny = aten.sin.default(t)\n-> y"
+    tables = '[inputs]\nx = \'Partial("sum")\'\n[outputs]\ndefault = "Replicate()"\n'
+    written = job_files(tmp_path, other if case == "a number" else same, [rank] * 8, tables, {"dp": 8}, {"dp": ("dp",)})
+    small = shortened(read_job(written), ["dp"], Effort())
+    assert small.mesh.axes == {"dp": 2}
+    report = refine(small)
+    assert report.mismatch is not None
+    assert report.mismatch.headline == words
+    assert "2 is the size of" not in report.mismatch.difference
+
+
+def test_a_sum_over_ranks_that_is_made_and_not_used(tmp_path: Path) -> None:
+    same = "x: float32[4, 6]\nw: float32[6, 8]\nv: float32[8, 6]\nh = mm(x, w)\np = mm(h, v)\ny = add(x, p)\n-> y"
+    rank = same.replace("6, 8", "6, 4").replace("8, 6", "4, 6").replace("y = ", 's = all_reduce(p, "sum", "dp")\ny = ')
+    tables = '[inputs]\nx = "Replicate()"\nw = "Shard(1)"\nv = "Shard(0)"\n[outputs]\ndefault = "Replicate()"\n'
+    found = mismatch(tmp_path, same, [rank.replace("-> y", "z = mul(s, 1)\n-> y, z")] * 2, tables)
+    assert found.headline.startswith("a sum over dp is missing after p: ")
+    assert found.headline.endswith(", and y uses it as if it were the whole")
+
+
+LAYER = """
+    x: float32[{rows}, 16]
+    u: float32[16, {wide}]
+    d: float32[{wide}, 16]
+    d_y: float32[{rows}, 16]
+    h = mm(x, u)
+    a = aten.relu.default(h)
+    at = aten.t.default(a)
+    d_d = mm(at, d_y)
+    dt = aten.t.default(d)
+    d_a = mm(d_y, dt)
+    d_h = aten.threshold_backward.default(d_a, a, 0)
+    xt = aten.t.default(x)
+    d_u = mm(xt, d_h)
+    ut = aten.t.default(u)
+    d_b = mm(d_h, ut)
+    {reduced}d_x = add(d_y, d_b)
+    -> d_x, d_u, d_d
+"""
+
+
+def test_a_rank_that_adds_its_own_summand_alone(tmp_path: Path) -> None:
+    """It is said which sum is needed, not which copy lacks which summand."""
+    rows, sums = '"Shard(0)", "Shard(0)"', "'Partial(\"sum\")', 'Partial(\"sum\")'"
+    tables = f"""
+        [inputs]
+        x = [{rows}, "Replicate()"]
+        d_y = [{rows}, "Replicate()"]
+        u = ["Replicate()", "Replicate()", "Shard(1)"]
+        d = ["Replicate()", "Replicate()", "Shard(0)"]
+        [outputs]
+        d_x = [{rows}, "Replicate()"]
+        d_u = [{sums}, "Shard(1)"]
+        d_d = [{sums}, "Shard(0)"]
+    """
+    rank = LAYER.format(rows=4, wide=16, reduced='e = all_reduce(d_b, "sum", "tp")\n    ')
+    mesh = {"mb": 2, "dp": 2, "tp": 2}
+    files = job_files(
+        tmp_path, LAYER.format(rows=16, wide=32, reduced=""), [rank] * 8, tables, mesh, {axis: (axis,) for axis in mesh}
+    )
+    report = refine(read_job(files))
+    assert report.mismatch is not None
+    assert report.mismatch.headline == "d_x adds its own rank's d_b alone, where the sum over tp is needed"

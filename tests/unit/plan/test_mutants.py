@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -14,7 +17,7 @@ from support.plans import GROUPS, verified, write_plan
 from tantamount.capture.graph_document import graph_document
 from tantamount.capture.programs import write_document
 from tantamount.cli.main import app
-from tantamount.plan.mutants import KINDS, PlanMutant, plan_mutants, write_mutant
+from tantamount.plan.mutants import EDITS, KINDS, PlanMutant, plan_mutants, write_mutant
 from tantamount.plan.read import read_plan
 from tantamount.plan.result import PlanReport
 from tantamount.verdict import Verdict
@@ -109,3 +112,41 @@ def test_ranks_with_each_other_s_programs_are_refuted(tmp_path: Path) -> None:
     report = verified(write_mutant(mutant, plan, tmp_path / "exchanged"))
     assert report.verdict is Verdict.REFUTED, mutant.what
     assert wrong_places(report) == ["last"] == [mutant.place]
+
+
+def test_a_maximum_is_taken_over_no_more_ranks(tmp_path: Path) -> None:
+    """It is taken off before exponentials, so that it may be that of more ranks; nor is a group of the same ranks
+    another one."""
+
+    def groups(table: dict[str, Any]) -> None:
+        table["mesh"]["groups"] = {"dp+tp": ["dp", "tp"], "tp alone": ["tp"]}
+
+    part = read_plan(write_plan(tmp_path, edit=groups)).parts["layer"]
+    graph = part.job.implementation[0]
+    node = next(node for node in graph.nodes if "all_reduce" in node.target)
+
+    def others(kind: str) -> set[str]:
+        changed = replace(node, args=(node.args[0], kind, node.args[2]))
+        found = (EDITS["wrong group"](graph, changed, part, random.Random(seed)) for seed in range(20))
+        return {one[0].partition(" is over ")[2] for one in found if one is not None}
+
+    assert others("sum") == {"dp", "dp+tp"}
+    assert others("max") == {"dp"}
+
+
+def test_parts_begin_and_end_too_far_inside(tmp_path: Path) -> None:
+    """Beyond the first and the last rank there is nothing, so that it does not matter who looks for it."""
+    text = "tokens: int64[4]\nbelow = lt(tokens, {0})\nabove = ge(tokens, {1})\n-> below, above"
+    graphs = [typed_graph(text.format(4 * k, 4 * k + 4), GROUPS) for k in range(2)]
+    part = read_plan(write_plan(tmp_path)).parts["layer"]
+    part = replace(part, job=replace(part.job, implementation=tuple(graphs)))
+    found = [
+        EDITS["partitioning"](graph, node, part, random.Random(0))
+        for graph in graphs
+        for node in graph.nodes
+        if node.op == "call"
+    ]
+    assert [one[0] for one in found if one is not None] == [
+        "below begins at 1 and not 0", "above ends at 3 and not 4", "below begins at 5 and not 4",
+        "above ends at 7 and not 8",
+    ]  # fmt: skip

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 from support.jobs import typed_graph
+from tantamount.answers import verify_plan
+from tantamount.capture import new_plan
 from tantamount.capture.fields import Place
 from tantamount.correspond.alignment import align
 from tantamount.effort import Effort
@@ -21,6 +23,7 @@ from tantamount.plan.orders import Order, in_order
 from tantamount.plan.prove import part_checker
 from tantamount.plan.read import read_plan
 from tantamount.plan.wiring import joints_of
+from tantamount.reduction.meshes import shortened
 from tantamount.refinement.job import refine_differing, refine_job
 from tantamount.semantics.interpret import interpret
 from tantamount.verdict import Verdict
@@ -157,3 +160,23 @@ def test_a_specification_of_blocks_in_an_order() -> None:
     found = interpret(moved, {"x": blocks(x, order), "w": w})
     assert np.array_equal(found.array(moved.output_nodes["z"]), blocks(np.cumsum(x * w, 1), order))
     assert np.array_equal(found.array(moved.output_nodes["x"]), x)
+
+
+def test_blocks_of_a_length_that_something_else_has_as_well(tmp_path: Path) -> None:
+    """Of Llama-3 405B over 8 tensor-parallel ranks, blocks are as long as a rank has rows of queries: at smaller sizes
+    blocks must all be of one length, or a right layer is another one there."""
+    degrees = {
+        "dp": 8, "tp": 8, "pp": 1, "microbatches": 16, "batch": 128, "seq": 8192, "schedule": "1f1b", "chunks": 1,
+        "optimizer": "sgd", "cp": 2, "context": "gather", "cp_layout": "zigzag",
+    }  # fmt: skip
+    job = read_plan(new_plan("llama3-405b", {"layers": 1}, degrees, tmp_path)).parts["layer"].job
+    small = shortened(job, job.mesh.names, Effort())
+    lengths = {
+        node.type.shape[0]
+        for graph in small.programs
+        for node in graph.nodes
+        if node.target == "aten.arange.start" and node.type is not None
+    }
+    assert len(lengths) == 1
+    found = verify_plan(tmp_path / "plan.toml")
+    assert found.verdict is Verdict.PROVED, found.text()

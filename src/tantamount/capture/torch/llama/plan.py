@@ -66,12 +66,13 @@ Weights = Mapping[str, Weight]
 
 def new_plan(model: str, sizes: Mapping[str, int], degrees: Mapping[str, Any], folder: Path) -> Path:
     """The plan of a preset, or of ``llama`` with all its sizes, written to a folder; the path of the plan. ``sizes``
-    are fields of :class:`Shape`, ``degrees`` of :class:`Degrees`. Raises :class:`UserError` for what does not fit."""
+    are fields of :class:`Shape`, ``degrees`` of :class:`Degrees` (``batch`` 0: the least that fits). Raises
+    :class:`UserError` for what does not fit."""
     preset = PRESETS.get(model)
     texts = {key: read(degrees.get(key, ())) for key, read in (("layouts", read_layouts), ("beside", read_beside))}
     known = Degrees(**{**degrees, **texts})
     sent = known.capacity > 0 or any(own.ep > 1 for own in known.pipelines)
-    known = replace(known, dispatch=known.dispatch or sent)
+    known = replace(known, dispatch=known.dispatch or sent, batch=known.batch or known.least)
     if known.optimizer not in ("adamw", "sgd"):
         raise UserError(
             "plan-model", place="plan new --optimizer", found=known.optimizer, needed="adamw or sgd",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from math import prod
+from math import lcm, prod
 from typing import Any
 
 import torch
@@ -87,6 +87,12 @@ class Degrees:
         own = self.layouts.get(kind, {})
         sent = own["ep"] > 1 or self.capacity > 0 if "ep" in own else self.dispatch
         return replace(self, **own, dispatch=sent, layouts={})
+
+    @property
+    def least(self) -> int:
+        """The fewest rows of an iteration of which the ranks of all pieces have equal numbers in every microbatch."""
+        degrees = [*self.pipelines, *map(self.of, self.layouts)]
+        return self.microbatches * lcm(*(own.dp * own.ep for own in degrees))
 
     @property
     def inner(self) -> dict[str, int]:
