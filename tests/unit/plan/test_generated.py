@@ -188,7 +188,7 @@ def test_reductions_that_are_skipped(tmp_path: Path) -> None:
         ("super().__init__()", "super().__init__(); self.load('weights')", "self.load"),
         (", 1)\n", ", 2)\n", "2 value chunks"),
         ("class GenModel", "class Other", "no class GenModel"),
-        ("def _train_step(model", "def step(model", "no _train_step"),
+        ("def _train_step(model", "def step(model", "a definition of step"),
         ("rank = 0\n", "rank = 1\n", "rank = 1"),
         ("torch.empty((4, 3)", "torch.empty((4, 2)", "add_full_map"),
         ("def _train", "def _train_step(:", "SyntaxError"),

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any
@@ -17,10 +18,13 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.fx.node import _get_qualified_name
 
+from tantamount.capture.nnscaler.meetings import Made
 from tantamount.capture.nnscaler.modules import GeneratedModule
 from tantamount.capture.nnscaler.statements import Call, Dotted, Function, Name, Range, Statement, Value, refused
-from tantamount.capture.nnscaler.steps import ADAPTERS, Made, RankSteps
+from tantamount.capture.nnscaler.steps import ADAPTERS, RankSteps
+from tantamount.capture.torch.nnscaler_functions import RUNTIME
 from tantamount.capture.torch.sources import stated_line
 from tantamount.errors import UserError
 
@@ -50,6 +54,11 @@ def _torch_functions() -> Mapping[str, Callable[..., Any]]:
     """The functions of PyTorch that take and give tensors, as they are written."""
     table: Any = torch.overrides.get_overridable_functions()
     found: dict[str, Callable[..., Any]] = {}
+    for owner in (F, torch.linalg, torch.special, torch.fft):  # nnScaler names some for where they are implemented
+        for function in table.get(owner, ()):
+            name = getattr(function, "__name__", "_")
+            if not name.startswith("_") and name not in _NOT_TENSORS:
+                found[_get_qualified_name(function)] = function
     for prefix, owner in (("torch", torch), ("torch.nn.functional", F), ("torch.Tensor", torch.Tensor)):
         known = {getattr(function, "__name__", "") for function in table.get(owner, ())}
         for name in known - _NOT_TENSORS:
@@ -80,8 +89,12 @@ class Running:
         for statement in function.body:
             note = statement.note.removeprefix("File ") if statement.note.startswith("File ") else ""
             said = f"{statement.text}   # {note}" if note else statement.text
-            with stated_line(self.module.path, statement.line, function.name, said):
+            with stated_line(self.module.path, statement.line, function.name, said), self._within(statement):
                 value = self._evaluated(statement.value, known, statement, function)
+            for name in statement.deleted:
+                if name not in known:
+                    raise self.error(statement, f"{name}, which nothing has made", "a name of a value")
+                del known[name]
             if statement.returns:
                 return value
             if statement.unpacked:
@@ -92,6 +105,17 @@ class Running:
             elif statement.targets:
                 known[statement.targets[0]] = value
         return None
+
+    @contextmanager
+    def _within(self, statement: Statement) -> Iterator[None]:
+        """The contexts that a statement is inside of."""
+        for call in statement.within:
+            plain = call.function == "torch.no_grad" and not call.args and not call.kwargs
+            if not plain and not (call.function == "torch.autocast" and call.kwargs.get("enabled") is False):
+                needed = "torch.no_grad(), or torch.autocast(enabled=False): other casts are a device's, not seen here"
+                raise self.error(statement, f"a statement inside of {call.function}()", needed)
+        with torch.no_grad() if any(x.function == "torch.no_grad" for x in statement.within) else nullcontext():
+            yield
 
     def _evaluated(self, value: Value, known: Mapping[str, Any], statement: Statement, inside: Function) -> Any:
         if isinstance(value, Name):
@@ -114,6 +138,8 @@ class Running:
         owner, _, name = path.partition(".")
         if owner == "self" and name in self.tensors:
             return self.tensors[name]
+        if path == "self.training":
+            return True
         if owner == "torch" and isinstance(
             getattr(torch, name, None), torch.dtype | torch.memory_format | torch.layout
         ):
@@ -153,8 +179,8 @@ class Running:
             own = getattr(self, "_" + name.removeprefix(ADAPTERS).replace(".", "_"), None)
             if own is not None and name.removeprefix(ADAPTERS) in _ADAPTED:
                 return own
-        elif name.startswith(_FUNCTIONS) and name.removeprefix(_FUNCTIONS) in _RUNTIME:
-            return _RUNTIME[name.removeprefix(_FUNCTIONS)]
+        elif name.startswith(_FUNCTIONS) and name.removeprefix(_FUNCTIONS) in RUNTIME:
+            return RUNTIME[name.removeprefix(_FUNCTIONS)]
         elif name.startswith("_operator.") and name.removeprefix("_operator.") in _OPERATORS:
             return _OPERATORS[name.removeprefix("_operator.")]
         elif name == "builtins.getattr":
@@ -286,52 +312,6 @@ def _read_attribute(value: Any, name: str) -> Any:
     if name not in _ATTRIBUTES:
         raise ValueError(f"the attribute {name}; known are {', '.join(_ATTRIBUTES)}")
     return getattr(value, name)
-
-
-# ---------------------------------------------------------------------------------------------- nnScaler's functions
-def _multiref(tensor: Tensor, times: int) -> Any:
-    return tensor if times == 1 else (tensor,) * times
-
-
-def _embedding(input: Tensor, weight: Tensor, padding_idx: int | None, start: int, stop: int) -> Tensor:  # noqa: A002
-    """Rows of a part of a table; tokens of other parts have zeros."""
-    if padding_idx is not None:
-        raise ValueError("an embedding with a padding index, whose row has no gradient")
-    if stop - start != weight.shape[0]:
-        raise ValueError(f"a table of {weight.shape[0]} rows for tokens {start} to {stop}")
-    outside = (input < start) | (input >= stop)
-    rows = F.embedding((input.long() - start).masked_fill(outside, 0), weight)
-    return rows.masked_fill(outside.unsqueeze(-1), 0.0)
-
-
-def _accumulated(*tensors: Tensor) -> Tensor:
-    return functools.reduce(operator.add, tensors)
-
-
-def _layer_norm(input: Tensor, weight: Any, bias: Any, normalized_shape: Any, eps: float = 1e-05) -> Tensor:  # noqa: A002
-    return F.layer_norm(input, tuple(normalized_shape), weight, bias, eps)
-
-
-_RUNTIME: Mapping[str, Callable[..., Any]] = {
-    "identity": lambda tensor: tensor,
-    "anchor": lambda name: None,
-    "multiref": _multiref,
-    "accum": _accumulated,
-    "fullslice": lambda input, *slicers: input[tuple(slicers)],  # noqa: A006
-    "embedding": _embedding,
-    "layer_norm": _layer_norm,
-    "to": lambda tensor, dtype_or_device: (
-        tensor.to(dtype_or_device) if isinstance(dtype_or_device, torch.dtype) else tensor
-    ),
-    "index_select": lambda input, index, dim: torch.index_select(input, dim, index),  # noqa: A006
-    "einsum": lambda *operands, equation: torch.einsum(equation, *operands),
-    "stack": lambda *tensors, dim=0: torch.stack(tensors, dim),
-    "cat": lambda *tensors, dim=0: torch.cat(tensors, dim),
-    "arange": lambda start, end, step, dtype, requires_grad=False: torch.arange(start, end, step, dtype=dtype),
-    "zeros": lambda size, dtype=None, requires_grad=False: torch.zeros(size, dtype=dtype),
-    "ones": lambda size, dtype=None, requires_grad=False: torch.ones(size, dtype=dtype),
-    "full": lambda size, fill_value, dtype=None, requires_grad=False: torch.full(size, fill_value, dtype=dtype),
-}
 
 
 # ---------------------------------------------------------------------------------------------- one microbatch

@@ -20,8 +20,19 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from tantamount.capture.job import job_of
-from tantamount.capture.nnscaler.layout import UNIT, Layout, groups_of, layouts, local_shape, mesh_of, same, unit_of
-from tantamount.capture.nnscaler.modules import GeneratedModule, Held
+from tantamount.capture.nnscaler.constructors import Held
+from tantamount.capture.nnscaler.layout import (
+    UNIT,
+    Layout,
+    groups_of,
+    layouts,
+    local_shape,
+    mesh_of,
+    of_units,
+    same,
+    unit_of,
+)
+from tantamount.capture.nnscaler.modules import GeneratedModule
 from tantamount.capture.nnscaler.statements import refused
 from tantamount.capture.nnscaler.steps import RankSteps, Steps
 from tantamount.capture.programs import Program
@@ -167,11 +178,12 @@ def sequential_model(modules: Sequence[GeneratedModule], model: object, data: Se
 def _job(modules: Sequence[GeneratedModule], steps: Steps, model: nn.Module, sample: Any) -> Job:
     unit = unit_of(modules)
     mesh = mesh_of(modules, unit)
-    count, units = modules[0].microbatches, mesh.axes[UNIT]
+    count, units = modules[0].microbatches, len(modules) // unit
     tensors = tensors_of(modules[:unit], mesh, model)
     leaves = _leaves(sample)
     results = _results(modules[:unit], steps, mesh)
     specification = _specification(model, sample, count * units)
+    _check_missing(modules[0].path, model, tensors, specification.graph)
     _check_held(modules, unit)
     traced = [
         rank for rank in range(len(modules)) if rank < unit or not same(modules[rank % unit], modules[rank], unit)
@@ -238,14 +250,14 @@ def _inputs(axes: Mapping[str, int], tensors: Sequence[Whole], leaves: Mapping[s
         found[whole.name] = [placed.get(axis, "Replicate()") for axis in axes]
     for name, leaf in leaves.items():
         cut = "Shard(0)" if leaf.dim() else "Replicate()"
-        found[name] = [cut if axis in (AXIS, UNIT) else "Replicate()" for axis in axes]
+        found[name] = [cut if axis == AXIS or of_units(axis) else "Replicate()" for axis in axes]
     return found
 
 
 def _outputs(axes: Mapping[str, int], tensors: Sequence[Whole], loss: Sequence[str]) -> dict[str, Any]:
     summed = 'Partial("sum")'
     found: dict[str, Any] = {
-        "loss": [summed if axis in (AXIS, UNIT) or axis in loss else "Replicate()" for axis in axes]
+        "loss": [summed if axis == AXIS or of_units(axis) or axis in loss else "Replicate()" for axis in axes]
     }
     for whole in tensors:
         if whole.trained:
@@ -265,15 +277,13 @@ def tensors_of(modules: Sequence[GeneratedModule], mesh: Mesh, model: nn.Module)
                 raise refused(module.path, 1, f"two parts of {part.name} on one rank", "one")
             held[part.name][module.rank] = part
     own = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-    missing, more = [name for name in own if name not in held], [name for name in held if name not in own]
-    if missing or more:
-        found = f"{', '.join(missing[:6])} only in the model" if missing else f"{', '.join(more[:6])} only in the plan"
-        raise UserError(
-            "plan-sequential-model", place=modules[0].path, found=found, needed="the model that the plan was made of",
-            hint="arguments of the model may be given: --model 'llama.py:Llama(layers=4)'",
-        )  # fmt: skip
+    more = [name for name in held if name not in own]
+    if more:
+        raise _other_model(modules[0].path, f"{', '.join(more[:6])} only in the plan")
     wholes: list[Whole] = []
     for name, tensor in own.items():
+        if name not in held:  # the model's program must not use it
+            continue
         parts = held[name]
         first = next(iter(parts.values()))
         if any(part.shape != tuple(tensor.shape) for part in parts.values()):
@@ -296,6 +306,23 @@ def tensors_of(modules: Sequence[GeneratedModule], mesh: Mesh, model: nn.Module)
     return tuple(wholes)
 
 
+def _other_model(path: str, found: str) -> UserError:
+    return UserError(
+        "plan-sequential-model", place=path, found=found, needed="the model that the plan was made of",
+        hint="arguments of the model may be given: --model 'llama.py:Llama(layers=4)'",
+    )  # fmt: skip
+
+
+def _check_missing(path: str, model: nn.Module, tensors: Sequence[Whole], program: Graph) -> None:
+    """Parameters and buffers that the plan has not are those that the model does not use."""
+    known = {whole.name for whole in tensors}
+    names = {name for name, _ in (*model.named_parameters(), *model.named_buffers())} - known
+    used = {node.name for node in program.inputs if program.users.get(node.name)}
+    missing = sorted(name for name in names if name in used)
+    if missing:
+        raise _other_model(path, f"{', '.join(missing[:6])} only in the model")
+
+
 def _leaves(sample: Any) -> dict[str, Tensor]:
     paths, _ = pytree.tree_flatten_with_path(sample)
     return {f"data {path_name(path)}".strip(): leaf for path, leaf in paths if isinstance(leaf, Tensor)}
@@ -303,9 +330,9 @@ def _leaves(sample: Any) -> dict[str, Tensor]:
 
 def _results(modules: Sequence[GeneratedModule], steps: Steps, mesh: Mesh) -> list[bool]:
     found = [len(steps.ranks[module.rank].results) for module in modules]
-    if not any(found) or max(found) > 1:
-        raise refused(modules[0].path, 1, f"steps that return {max(found)} values for a microbatch", "one, the loss")
-    return [number == 1 for number in found]
+    if not any(found):
+        raise refused(modules[0].path, 1, "steps that return nothing", "the loss, first of what is returned")
+    return [number > 0 for number in found]
 
 
 def _pinned(mesh: Mesh, ranks: set[int], path: str) -> tuple[str, ...]:
@@ -330,7 +357,8 @@ def _specification(model: nn.Module, sample: Any, times: int) -> Program:
     def step(**leaves: Tensor) -> dict[str, Tensor]:
         given = iter([leaves[name] for name in names])
         data = pytree.tree_unflatten([next(given) if isinstance(x, Tensor) else x for x in whole], structure)
-        loss = model(data)
+        result = model(data)
+        loss = result[0] if isinstance(result, tuple | list) and result else result
         if not isinstance(loss, Tensor) or loss.dim():
             raise TypeError(f"the model returns {type(loss).__name__}, and not a loss of one number")
         loss.backward()
