@@ -17,7 +17,19 @@ from tantamount.errors import UserError
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import Placement, Replicate, Shard
 
-__all__ = ["UNIT", "Layout", "alike", "groups_of", "layouts", "local_shape", "mesh_of", "of_units", "same", "unit_of"]
+__all__ = [
+    "UNIT",
+    "Layout",
+    "alike",
+    "groups_of",
+    "layouts",
+    "local_box",
+    "local_shape",
+    "mesh_of",
+    "of_units",
+    "same",
+    "unit_of",
+]
 
 UNIT = "dp"  # the axis of units
 _FEW = 2  # one call of so many may be over the wrong ranks
@@ -238,8 +250,12 @@ def _box(mesh: Mesh, shape: tuple[int, ...], placements: Sequence[Placement], ra
     return tuple(box)
 
 
+def local_box(mesh: Mesh, shape: tuple[int, ...], layout: Layout, rank: int) -> Box:
+    """Where in a tensor the part of a rank of the unit lies."""
+    inside = Mesh({name: mesh.axes[name] for name, _ in layout})
+    return _box(inside, shape, [placement for _, placement in layout], rank) or ()
+
+
 def local_shape(mesh: Mesh, shape: tuple[int, ...], layout: Layout, rank: int) -> tuple[int, ...]:
     """The shape of what a rank of the unit has."""
-    inside = Mesh({name: mesh.axes[name] for name, _ in layout})
-    box = _box(inside, shape, [placement for _, placement in layout], rank)
-    return tuple(stop - start for start, stop in box or ())
+    return tuple(stop - start for start, stop in local_box(mesh, shape, layout, rank))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tantamount.capture.files import read_text
 from tantamount.capture.nnscaler.constructors import Built, Held, Reducer
+from tantamount.capture.nnscaler.forward import step_around
 from tantamount.capture.nnscaler.outline import Outline, outline_of
 from tantamount.capture.nnscaler.statements import (
     Function,
@@ -31,7 +32,8 @@ _STEP = "_train_step"
 @dataclass(frozen=True)
 class GeneratedModule:
     """The module of one rank. ``functions`` are the segments, adapters and reducers that its step calls; ``groups``
-    the ranks of process groups that it makes."""
+    the ranks of process groups that it makes; ``arguments`` those of the forward pass of a module without a step of its
+    own."""
 
     path: str
     rank: int
@@ -43,6 +45,7 @@ class GeneratedModule:
     reducers: Mapping[str, Reducer]
     functions: Mapping[str, Function]
     step: Function
+    arguments: tuple[str, ...] = ()
 
 
 def is_generated(path: Path) -> bool:
@@ -89,7 +92,7 @@ def _module(path: Path, rank: int, limits: Limits) -> GeneratedModule:
     begins = outline.methods.get("__init__")
     if begins is None:
         raise refused(shown, outline.line, "no __init__", "a constructor, which says what parameters there are")
-    step = _step_of(outline, shown, lines)
+    step, arguments = _step_of(outline, shown, lines)
     model = f"{step.parameters[0]}." if step.parameters else "model."
     wanted = {
         name.removeprefix(model) for statement in step.body for name in names_in(statement.value)
@@ -105,13 +108,15 @@ def _module(path: Path, rank: int, limits: Limits) -> GeneratedModule:
     return GeneratedModule(
         shown, number if type(number) is int else -1, microbatches, bool(outline.fields.get("use_scheduler")),
         str(outline.fields.get("runtime_version", "unknown")), tuple(built.groups), built.held(), built.reducers(),
-        functions_in([*outline.methods.values()], shown, lines, wanted, method=True), step,
+        functions_in([*outline.methods.values()], shown, lines, wanted, method=True), step, arguments,
     )  # fmt: skip
 
 
-def _step_of(outline: Outline, path: str, lines: list[str]) -> Function:
-    """The step for training."""
+def _step_of(outline: Outline, path: str, lines: list[str]) -> tuple[Function, tuple[str, ...]]:
+    """The step for training, and the arguments of the forward pass that it is made around, if it is not written."""
     found = functions_in([*outline.functions.values()], path, lines, {_STEP}, method=False).get(_STEP)
-    if found is None:
-        raise refused(path, outline.line, f"no {_STEP}", "a module with the step that trains it: use_end2end=True")
-    return found
+    if found is not None:
+        return found, ()
+    if "_forward_impl" not in outline.methods:
+        raise refused(path, outline.line, f"no {_STEP}", "a module with a step that trains it, or a forward pass")
+    return step_around(outline.methods, path, lines)

@@ -31,6 +31,7 @@ _IMPORTED = {
     "nnscaler": "nnscaler",
     "_operator": "_operator",
     "builtins": "builtins",
+    "math": "math",
     "inf": "numpy.inf",
 }  # what these names stand for
 

@@ -11,10 +11,24 @@ from typing import Union
 
 from tantamount.errors import UserError
 
-__all__ = ["Call", "Dotted", "Function", "Name", "Range", "Statement", "Value", "functions_in", "names_in", "refused"]
+__all__ = [
+    "Call",
+    "Dotted",
+    "Function",
+    "Name",
+    "Range",
+    "Statement",
+    "Value",
+    "functions_in",
+    "names_in",
+    "refused",
+    "statements_of",
+]
 
 _DEEPEST = 40  # values inside values
-_MODULES = frozenset(("torch", "ckpt", "nnscaler", "_operator", "builtins", "inf", "self", "slice", "next", "super"))
+_MODULES = frozenset(
+    ("torch", "ckpt", "nnscaler", "_operator", "builtins", "math", "inf", "self", "slice", "next", "super")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +285,12 @@ def constructor(node: ast.FunctionDef, path: str, lines: list[str]) -> tuple[Sta
     """The statements of a constructor, whatever its signature."""
     reader = _Reader(path, lines, attributes=True)
     return tuple(found for x in node.body for found in reader.statement(x))
+
+
+def statements_of(nodes: list[ast.stmt], path: str, lines: list[str]) -> tuple[Statement, ...]:
+    """Some statements of a method. Raises :class:`UserError` for other than plain code."""
+    reader = _Reader(path, lines)
+    return tuple(found for x in nodes for found in reader.statement(x))
 
 
 def names_in(value: Value) -> Iterator[str]:

@@ -32,7 +32,8 @@ _LOCAL = ("chunk", "identity", "select", "smerge", "vmerge")
 @dataclass(frozen=True, slots=True)
 class Event:
     """A call for one microbatch. ``kind``: ``forward`` of a segment, ``adapter``, ``backward`` (of the call ``of``, its
-    ``args`` are the gradients of its results ``outputs``). ``differentiable``: results require gradients."""
+    ``args`` are the gradients of its results ``outputs``). ``differentiable``: results require gradients, and after a
+    forward pass comes a backward pass."""
 
     kind: str
     function: str
@@ -73,7 +74,8 @@ _Local = Union[Tracked, str, None]
 
 
 def follow(modules: Sequence[GeneratedModule]) -> Steps:
-    """All ranks, side by side. Raises :class:`UserError` for statements that are not known."""
+    """All ranks, side by side. Raises :class:`UserError` for statements that are not known, and for steps that do not
+    train."""
     alone = [sentence for module in modules for sentence in outside(module, len(modules))]
     if alone:
         return Steps((), tuple(alone), (), 0)
@@ -115,6 +117,12 @@ def follow(modules: Sequence[GeneratedModule]) -> Steps:
                 del waits[member]
             for member in members:
                 go_on(member, carried)
+    trains = any(event.kind == "backward" for rank in ranks for events in rank.events.values() for event in events)
+    if not wrong and not waits and not trains:
+        first = modules[0].step.body[0].line if modules[0].step.body else 1
+        raise refused(
+            modules[0].path, first, "a step without a backward pass", "a step that trains: not inference_only"
+        )
     unknown: list[str] = []
     if waits and not wrong:
         said = "; ".join(f"rank {rank} waits at {said_of(wait)}" for rank, wait in sorted(waits.items())[:6])
@@ -279,13 +287,15 @@ class _Rank:
         microbatch = self._same(args, statement)
         if microbatch is None or len(args) != len(function.parameters):
             raise self._unknown(statement)
-        if call.kwargs != {"requires_grad": True}:
-            raise self.wrong(statement, f"a forward pass without gradients: {statement.text}")
+        differentiable = call.kwargs.get("requires_grad", True)
+        if not isinstance(differentiable, bool) or set(call.kwargs) - {"requires_grad"}:
+            raise self._unknown(statement)
         yield from self._pass("forward", microbatch, statement, function)
         made = tuple(None if value is None else value.made for value in args)
-        event = Event("forward", function.name, made, differentiable=True, line=statement.line)
+        event = Event("forward", function.name, made, differentiable=differentiable, line=statement.line)
         tracked = self._add(microbatch, event)
-        self.open.setdefault(str(call.args[0]), []).append((microbatch, tracked.made.event))
+        if differentiable:
+            self.open.setdefault(str(call.args[0]), []).append((microbatch, tracked.made.event))
         return tracked
 
     def _backward(

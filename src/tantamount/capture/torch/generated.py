@@ -8,11 +8,11 @@ other), one of a few operators, or one of nnScaler's runtime, whose meaning is w
 from __future__ import annotations
 
 import functools
+import math
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from math import inf
 from typing import Any
 
 import torch
@@ -41,6 +41,18 @@ _OPERATORS = {
         "getitem", "add", "sub", "mul", "truediv", "floordiv", "mod", "neg", "pow", "matmul", "eq", "ne", "lt", "le",
         "gt", "ge", "and_", "or_", "invert",
     )
+}  # fmt: skip
+_NUMBERS: Mapping[str, Callable[..., Any]] = {  # functions of sizes and other numbers
+    **{f"math.{name}": getattr(math, name) for name in ("sqrt", "exp", "log", "log2", "floor", "ceil", "pow", "prod")},
+    **{f"builtins.{x.__name__}": x for x in (len, int, float, bool, abs, max, min, round, sum)},
+}
+_DROPPED = {
+    "scaled_dot_product_attention": "dropout_p"
+}  # how much of it functions drop; of others with `dropout` it is p
+_DRAWN = {
+    "bernoulli", "multinomial", "normal", "poisson", "rrelu", "gumbel_softmax", "rand", "randn", "randint", "randperm",
+    "rand_like", "randn_like", "randint_like", "fractional_max_pool2d", "fractional_max_pool3d",
+    "bernoulli_", "normal_", "uniform_", "exponential_", "geometric_", "cauchy_", "log_normal_", "random_",
 }  # fmt: skip
 _ATTRIBUTES = ("shape", "dtype", "device", "ndim")
 _NOT_TENSORS = {  # methods that leave the world of tensors
@@ -122,7 +134,7 @@ class Running:
             if value.name in known:
                 return known[value.name]
             if value.name == "inf":
-                return inf
+                return math.inf
             raise self.error(statement, f"{value.name}, which nothing has made", "a name of a value")
         if isinstance(value, Dotted):
             return self._attribute(value.path, statement)
@@ -156,6 +168,9 @@ class Running:
         kwargs = {key: self._evaluated(x, known, statement, inside) for key, x in call.kwargs.items()}
         if isinstance(kwargs.get("device"), int | str):
             kwargs["device"] = torch.device("cpu")
+        if _draws(name.rpartition(".")[2], kwargs):
+            needed = "no dropout (p=0), and nothing else that is drawn: what ranks draw is not said by a plan"
+            raise self.error(statement, f"numbers drawn at random: {statement.text}"[:300], needed)
         try:
             return self._function(name, statement)(*args, **kwargs)
         except UserError:
@@ -185,8 +200,8 @@ class Running:
             return _OPERATORS[name.removeprefix("_operator.")]
         elif name == "builtins.getattr":
             return _read_attribute
-        elif name == "builtins.len":
-            return len
+        elif name in _NUMBERS:
+            return _NUMBERS[name]
         elif name.startswith("torch."):
             found = _torch_functions().get(name) or _CREATED.get(name.removeprefix("torch."))
             if found is not None:
@@ -308,6 +323,13 @@ def _pair(tensor: Tensor, forward: Callable[[Tensor], Tensor], backward: Callabl
     return Both.apply(tensor)  # pyright: ignore[reportReturnType]
 
 
+def _draws(name: str, kwargs: Mapping[str, Any]) -> bool:
+    """True for a call that draws numbers at random."""
+    if "dropout" in name and name != "nndropout":
+        return kwargs.get("training", True) is not False and kwargs.get("p", 0.5) != 0
+    return name in _DRAWN or kwargs.get(_DROPPED.get(name, ""), 0) != 0
+
+
 def _read_attribute(value: Any, name: str) -> Any:
     if name not in _ATTRIBUTES:
         raise ValueError(f"the attribute {name}; known are {', '.join(_ATTRIBUTES)}")
@@ -331,7 +353,10 @@ def run_rank(running: Running, steps: RankSteps, sample: Any) -> tuple[list[Any]
     for number, event in enumerate(steps.events):
         args = [value(reference) for reference in event.args]
         function = running.module.functions[event.function]
-        if event.kind == "forward":
+        if event.kind == "forward" and not event.differentiable:
+            with torch.no_grad():
+                made.append(running.call(function, args))
+        elif event.kind == "forward":
             entered[number] = [_entered(x) for x in args]
             made.append(running.call(function, entered[number]))
         elif event.kind == "adapter":

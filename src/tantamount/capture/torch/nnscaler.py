@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
@@ -19,6 +19,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
+from tantamount.capture.inplace import overwritten_input
 from tantamount.capture.job import job_of
 from tantamount.capture.nnscaler.constructors import Held
 from tantamount.capture.nnscaler.layout import (
@@ -26,6 +27,7 @@ from tantamount.capture.nnscaler.layout import (
     Layout,
     groups_of,
     layouts,
+    local_box,
     local_shape,
     mesh_of,
     of_units,
@@ -38,12 +40,14 @@ from tantamount.capture.nnscaler.steps import RankSteps, Steps
 from tantamount.capture.programs import Program
 from tantamount.capture.torch.calling import path_name
 from tantamount.capture.torch.generated import Running, run_rank
+from tantamount.capture.torch.models import with_values, without_inputs
 from tantamount.capture.torch.problems import said
 from tantamount.capture.torch.programs import capture, capture_rank
 from tantamount.errors import TantamountError, UserError
 from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
+from tantamount.limits import limits_from_environment
 
 __all__ = [
     "AXIS", "Whole", "called", "collective_groups", "generated_job", "model_of", "sequential_model", "tensors_of",
@@ -146,7 +150,8 @@ def _stated(text: str) -> tuple[str, Tensor]:
 # ---------------------------------------------------------------------------------------------- the job
 @dataclass(frozen=True)
 class Whole:
-    """A tensor of the model: where its parts are in a unit, and the axes along which only one coordinate has them."""
+    """A tensor of the model: where its parts are in a unit, and the axes along which only one coordinate has them.
+    ``values``: of a buffer that is no larger than recorded constants may be, what it holds."""
 
     name: str
     shape: tuple[int, ...]
@@ -154,6 +159,13 @@ class Whole:
     layout: Layout
     pinned: tuple[str, ...]
     trained: bool
+    values: Tensor | None = field(default=None, compare=False)
+
+    def part(self, mesh: Mesh, rank: int) -> Tensor | None:
+        """The values that a rank of the unit has, if they are known."""
+        if self.values is None:
+            return None
+        return self.values[tuple(slice(*ends) for ends in local_box(mesh, self.shape, self.layout, rank))]
 
 
 def generated_job(modules: Sequence[GeneratedModule], steps: Steps, model: object, data: Sequence[str] = ()) -> Job:
@@ -172,7 +184,17 @@ def sequential_model(modules: Sequence[GeneratedModule], model: object, data: Se
             "plan-sequential-model", place=modules[0].path, found="no model", needed="the model of one device",
             hint="--model FILE.py:NAME",
         )  # fmt: skip
-    return model_of(model, data) if isinstance(model, str) else cast("tuple[nn.Module, Any]", model)
+    found, sample = model_of(model, data) if isinstance(model, str) else cast("tuple[nn.Module, Any]", model)
+    return found, _by_argument(sample, modules[0].arguments)
+
+
+def _by_argument(sample: Any, names: tuple[str, ...]) -> Any:
+    """A sample for a forward pass with these arguments, in their order: the whole, if it takes it as one."""
+    if isinstance(sample, dict) and set(sample) == set(names) and names:
+        return {name: sample[name] for name in names}
+    if isinstance(sample, tuple | list) and len(sample) == len(names) > 1:
+        return dict(zip(names, sample, strict=True))
+    return sample
 
 
 def _job(modules: Sequence[GeneratedModule], steps: Steps, model: nn.Module, sample: Any) -> Job:
@@ -182,8 +204,15 @@ def _job(modules: Sequence[GeneratedModule], steps: Steps, model: nn.Module, sam
     tensors = tensors_of(modules[:unit], mesh, model)
     leaves = _leaves(sample)
     results = _results(modules[:unit], steps, mesh)
-    specification = _specification(model, sample, count * units)
-    _check_missing(modules[0].path, model, tensors, specification.graph)
+    apart = isinstance(sample, dict) and tuple(sample) == modules[0].arguments
+    specification = _specification(model, sample, count * units, apart=apart)
+    unused = _unused(modules[0].path, model, tensors, specification.graph)
+    tensors = tuple(
+        replace(whole, values=None) if f"new {whole.name}" in specification.graph.output_nodes else whole
+        for whole in tensors
+    )
+    known = {whole.name: whole.values for whole in tensors if whole.values is not None}
+    specification = with_values(without_inputs(specification, unused), known)
     _check_held(modules, unit)
     traced = [
         rank for rank in range(len(modules)) if rank < unit or not same(modules[rank % unit], modules[rank], unit)
@@ -246,8 +275,9 @@ def _is_group(name: str) -> bool:
 def _inputs(axes: Mapping[str, int], tensors: Sequence[Whole], leaves: Mapping[str, Tensor]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for whole in tensors:
-        placed = {name: str(placement) for name, placement in whole.layout}
-        found[whole.name] = [placed.get(axis, "Replicate()") for axis in axes]
+        if whole.values is None:
+            placed = {name: str(placement) for name, placement in whole.layout}
+            found[whole.name] = [placed.get(axis, "Replicate()") for axis in axes]
     for name, leaf in leaves.items():
         cut = "Shard(0)" if leaf.dim() else "Replicate()"
         found[name] = [cut if axis == AXIS or of_units(axis) else "Replicate()" for axis in axes]
@@ -302,8 +332,15 @@ def tensors_of(modules: Sequence[GeneratedModule], mesh: Mesh, model: nn.Module)
         trained = isinstance(tensor, nn.Parameter) and tensor.requires_grad
         if any(part.trained != trained for part in parts.values()):
             raise refused(modules[0].path, 1, f"{name}, which is trained on one side only", "the same on both")
-        wholes.append(Whole(name, tuple(tensor.shape), tensor.dtype, *placed, trained))
+        wholes.append(Whole(name, tuple(tensor.shape), tensor.dtype, *placed, trained, _values(tensor)))
     return tuple(wholes)
+
+
+def _values(tensor: Tensor) -> Tensor | None:
+    """The values of a buffer, if they can be recorded."""
+    few = tensor.numel() <= limits_from_environment().constant_elements
+    known = few and not isinstance(tensor, nn.Parameter) and tensor.device.type != "meta" and not tensor.is_complex()
+    return tensor if known else None
 
 
 def _other_model(path: str, found: str) -> UserError:
@@ -313,14 +350,14 @@ def _other_model(path: str, found: str) -> UserError:
     )  # fmt: skip
 
 
-def _check_missing(path: str, model: nn.Module, tensors: Sequence[Whole], program: Graph) -> None:
-    """Parameters and buffers that the plan has not are those that the model does not use."""
+def _unused(path: str, model: nn.Module, tensors: Sequence[Whole], program: Graph) -> set[str]:
+    """The parameters and buffers that the plan has not, which must be those that the model does not use."""
     known = {whole.name for whole in tensors}
     names = {name for name, _ in (*model.named_parameters(), *model.named_buffers())} - known
-    used = {node.name for node in program.inputs if program.users.get(node.name)}
-    missing = sorted(name for name in names if name in used)
+    missing = sorted(node.name for node in program.inputs if node.name in names and program.users.get(node.name))
     if missing:
         raise _other_model(path, f"{', '.join(missing[:6])} only in the model")
+    return names
 
 
 def _leaves(sample: Any) -> dict[str, Tensor]:
@@ -343,8 +380,16 @@ def _pinned(mesh: Mesh, ranks: set[int], path: str) -> tuple[str, ...]:
     return placed[1]
 
 
-def _specification(model: nn.Module, sample: Any, times: int) -> Program:
-    """Loss and gradients on one device, with the data of all microbatches and units."""
+def _given(batch: Any, arguments: tuple[str, ...]) -> Any:
+    """The sample as the step takes it: the arguments of a forward pass one after the other, or one alone."""
+    if not isinstance(batch, dict) or tuple(batch) != arguments:
+        return batch
+    return tuple(batch.values()) if len(arguments) > 1 else batch[arguments[0]]
+
+
+def _specification(model: nn.Module, sample: Any, times: int, *, apart: bool) -> Program:
+    """Loss and gradients on one device, with the data of all microbatches and units; parts of a sample are arguments of
+    their own if they are ``apart``."""
     values, structure = pytree.tree_flatten(sample)
     whole = [
         torch.zeros((x.shape[0] * times, *x.shape[1:]), dtype=x.dtype, device=x.device)
@@ -357,7 +402,7 @@ def _specification(model: nn.Module, sample: Any, times: int) -> Program:
     def step(**leaves: Tensor) -> dict[str, Tensor]:
         given = iter([leaves[name] for name in names])
         data = pytree.tree_unflatten([next(given) if isinstance(x, Tensor) else x for x in whole], structure)
-        result = model(data)
+        result = model(**data) if apart else model(data)
         loss = result[0] if isinstance(result, tuple | list) and result else result
         if not isinstance(loss, Tensor) or loss.dim():
             raise TypeError(f"the model returns {type(loss).__name__}, and not a loss of one number")
@@ -377,7 +422,7 @@ def _rank(
     names = list(_leaves(sample))
     owned = {part.name: attribute for attribute, part in module.held.items()}
     local = {
-        whole.name: torch.empty(local_shape(mesh, whole.shape, whole.layout, module.rank), dtype=whole.dtype)
+        whole.name: torch.empty(local_shape(mesh, whole.shape, whole.layout, module.rank % unit), dtype=whole.dtype)
         for whole in tensors
     }
     data = [torch.empty_like(x) for x in values if isinstance(x, Tensor)]
@@ -396,7 +441,7 @@ def _rank(
             leaves = iter([given[name] for name in names])
             batch = pytree.tree_unflatten([next(leaves) if isinstance(x, Tensor) else x for x in values], structure)
             running = Running(module, own, groups, inside, first)
-            results, gradients = run_rank(running, steps, batch)
+            results, gradients = run_rank(running, steps, _given(batch, module.arguments))
             found: dict[str, Tensor] = {"loss": results[0].detach() if loss else torch.zeros(())}
             for whole in tensors:
                 if whole.trained:
@@ -406,4 +451,9 @@ def _rank(
 
         return step, (), {"kwargs": {**local, **dict(zip(names, data, strict=True))}}
 
-    return capture_rank(build, module.rank, dict(mesh.axes))
+    program = capture_rank(build, module.rank, dict(mesh.axes))
+    written = overwritten_input(program.graph)
+    if written is not None:
+        raise refused(module.path, 1, f"segments that overwrite {written}", "segments that leave what they are given")
+    known = {x.name: part for x in tensors if (part := x.part(mesh, module.rank % unit)) is not None}
+    return with_values(program, known)
