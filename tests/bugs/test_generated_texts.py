@@ -77,9 +77,7 @@ def test_each_nested_function_has_its_own_body(tmp_path: Path) -> None:
         ("        silu_4 = ", "        del linear_4\n        silu_4 = ", "linear_4"),
     ],
 )
-def test_what_would_change_the_meaning_of_the_rest_is_refused(
-    old: str, new: str, found: str, tmp_path: Path
-) -> None:
+def test_what_would_change_the_meaning_of_the_rest_is_refused(old: str, new: str, found: str, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     folder = write_modules(tmp_path / "plan", pipeline, 2, {0: (old, new)})
     with pytest.raises(UserError) as raised:
@@ -103,7 +101,7 @@ def _reduced(rank: int) -> str:
     begin = ("    def segment1", "    def adapter2")[rank]
     end = "    sum_10 = nnscaler.runtime.executor.aexecute(model.adapter4"
     text = pipeline(rank).replace("init_params=True, *, async_op=False,", ASYNC)
-    assert begin in text and end in text and ASYNC in text
+    assert all(part in text for part in (begin, end, ASYNC))
     return text.replace(begin, f"{reducer}\n{method}\n{begin}", 1).replace(end, call + end, 1)
 
 

@@ -403,7 +403,7 @@ def _specification(model: nn.Module, sample: Any, times: int, *, apart: bool) ->
         given = iter([leaves[name] for name in names])
         data = pytree.tree_unflatten([next(given) if isinstance(x, Tensor) else x for x in whole], structure)
         result = model(**data) if apart else model(data)
-        loss = result[0] if isinstance(result, tuple | list) and result else result
+        loss = next(iter(result), None) if isinstance(result, tuple | list) else result
         if not isinstance(loss, Tensor) or loss.dim():
             raise TypeError(f"the model returns {type(loss).__name__}, and not a loss of one number")
         loss.backward()
