@@ -13,6 +13,7 @@ from tantamount.capture.documents import parse_toml
 from tantamount.capture.fields import Fields, Place, nearest, shown
 from tantamount.capture.files import read_text
 from tantamount.capture.job import GraphFiles, declared_operators, job_of
+from tantamount.capture.orders import Order, in_order
 from tantamount.capture.readers import READERS
 from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job
@@ -22,7 +23,7 @@ from tantamount.limits import Limits, limits_from_environment
 from tantamount.plan.actions import Schedule
 from tantamount.plan.families import Family, Rows
 from tantamount.plan.names import TEMPLATE
-from tantamount.plan.orders import Order, in_order, plain, read_order
+from tantamount.plan.orders import plain, read_order
 from tantamount.plan.parts import COPY, DEFAULT, TIED, Part, Piece, Plan, Runs, Stream, Summand, in_pipeline
 from tantamount.plan.read_approximate import approximations_of
 from tantamount.plan.read_copies import COPY_OF, Copies, added_up, read_copies, read_summands, with_claims

@@ -263,6 +263,61 @@ def test_numbers_and_buffers(tmp_path: Path) -> None:
         assert any("buffers the values that the model gives them" in one.text for one in report.assumptions)
 
 
+def test_parts_that_are_not_the_whole(tmp_path: Path) -> None:
+    """Both ranks of tp say that they have the first rows of the first layer, then also those of the second's columns."""
+    first, second = "(slice(0, 2, None), slice(0, 3, None))", "(slice(2, 4, None), slice(0, 3, None))"
+    folder = write_modules(tmp_path / "plan", tensor_parallel, 4, dict.fromkeys((1, 3), (second, first)))
+    (sentence,) = _followed(folder).wrong
+    assert "no rank has a.weight[2:4, 0:3]; a.weight[0:2, 0:3] is on rank 0, 1, 2, 3" in sentence
+    line = next(
+        k for k, text in enumerate((folder / "gencode3.py").read_text().splitlines(), 1) if "'a.weight'" in text
+    )
+    assert sentence.startswith(f"{folder / 'gencode3.py'}:{line}: ")
+    assert _verified(folder).verdict is Verdict.REFUTED
+
+
+def test_parts_in_another_order(tmp_path: Path) -> None:
+    """The ranks of tp have each other's parts: of both layers, which is right, or of one."""
+    cuts = ["(slice({0}, {1}, None), slice(0, 3, None))".format, "(slice(0, 3, None), slice({0}, {1}, None))".format]
+
+    def module(rank: int, layers: int) -> str:
+        text = tensor_parallel(rank)
+        for cut in cuts[:layers]:
+            (old,) = (cut(a, a + 2) for a in (0, 2) if cut(a, a + 2) in text)
+            text = text.replace(old, cut(2 if old == cut(0, 2) else 0, 4 if old == cut(0, 2) else 2))
+        return text
+
+    right = _verified(write_modules(tmp_path / "right", lambda rank: module(rank, 2), 4))
+    assert right.verdict is Verdict.PROVED, right.text()
+    wrong = _verified(write_modules(tmp_path / "wrong", lambda rank: module(rank, 1), 4))
+    assert wrong.verdict is Verdict.REFUTED, wrong.text()
+    assert "a.weight" in wrong.text()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("        self.wreducer9.add_param(self.b_weight_2)\n", "", "calls that meet are not the same"),
+        (
+            "add_param(self.a_weight_1)\n        self.wreducer9.add_param(self.b_weight_2)",
+            "add_param(self.b_weight_2)\n        self.wreducer9.add_param(self.a_weight_1)",
+            "calls that meet are not the same",
+        ),
+    ],
+)
+def test_a_reducer_sums_the_same_parts_on_all_its_ranks(old: str, new: str, said: str, tmp_path: Path) -> None:
+    found = " ".join(_followed(write_modules(tmp_path / "plan", tensor_parallel, 4, {2: (old, new)})).wrong)
+    assert said in found
+    assert "gencode2.py" in found
+    assert "a.weight[0:2, 0:3]" in found
+
+
+def test_a_reducer_that_averages(tmp_path: Path) -> None:
+    report = _verified(_edited(tmp_path / "plan", "reduce_op='sum'", "reduce_op='avg'"))
+    assert report.verdict is Verdict.REFUTED, report.text()
+    assert "grad a.weight" in report.text()
+
+
 def test_state_that_is_cut_over_some_of_the_ranks(tmp_path: Path) -> None:
     """Four ranks with other data each, the state cut over two of them: the units are two axes."""
 

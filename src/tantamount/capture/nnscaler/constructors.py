@@ -1,4 +1,4 @@
-"""What a generated constructor makes: process groups, parts of parameters and buffers, and reducers of gradients."""
+"""The constructors of generated modules: process groups, parts of parameters and buffers, and reducers of gradients."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from tantamount.capture.nnscaler.outline import SETTINGS
 from tantamount.capture.nnscaler.statements import Call, Dotted, Name, Range, Statement, Value, refused
 
 __all__ = ["Built", "Held", "Reducer"]
+
+_MEANS = ("avg", "mean")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,8 @@ class Held:
 class Reducer:
     """Gradients of ``attributes`` are summed over ``ranks``; ``zero``: a rank has a part of the optimizer's state,
     which is cut over each of so many ``parts`` of the ranks. ``scattered``: a rank has the sums of its part only.
-    ``asynchronous``: the sum is made as soon as all gradients are there, not when the step asks for it."""
+    ``asynchronous``: the sum is made as soon as all gradients are there, not when the step asks for it. ``mean``: it is
+    divided by the number of ranks."""
 
     name: str
     ranks: tuple[int, ...]
@@ -41,6 +44,7 @@ class Reducer:
     parts: int = 1
     scattered: bool = False
     asynchronous: bool = False
+    mean: bool = False
 
     def sharers(self, rank: int) -> tuple[int, ...]:
         """The ranks that have a part each of the state, this one among them, if it is cut at all."""
@@ -174,7 +178,7 @@ class Built:
         zero, parts = options.get("zero", False), options.get("zero_ngroups", 1)
         scattered, now = options.get("zero_use_reduce_scatter", False), options.get("async_op", False)
         size = options.get("max_bucket_size_bytes")
-        right = options.get("reduce_op", "sum") == "sum" and not call.args and target not in self._reducers
+        right = options.get("reduce_op", "sum") in ("sum", *_MEANS) and not call.args and target not in self._reducers
         right = right and set(options) <= {"ranks", "reduce_op", "zero", "zero_ngroups", *SETTINGS}
         right = right and all(isinstance(x, bool) for x in (zero, scattered, now))
         right = right and (size is None or (type(size) is int and size >= 0))
@@ -182,7 +186,7 @@ class Built:
             raise refused(self.path, statement.line, statement.text, "a reducer that sums over one group of ranks")
         self._reducers[target] = Reducer(
             target.removeprefix("self."), ranks, (), statement.line, zero is True, parts,
-            zero is True and scattered is True, now is True,
+            zero is True and scattered is True, now is True, options.get("reduce_op") in _MEANS,
         )  # fmt: skip
         self._reduced[target] = []
 

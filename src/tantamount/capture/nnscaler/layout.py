@@ -13,6 +13,7 @@ from math import prod
 
 from tantamount.capture.nnscaler.modules import GeneratedModule
 from tantamount.capture.nnscaler.statements import Call, Function, Range, Value, refused
+from tantamount.capture.orders import Order
 from tantamount.errors import UserError
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import Placement, Replicate, Shard
@@ -216,10 +217,12 @@ def of_units(axis: str) -> bool:
 
 
 # ---------------------------------------------------------------------------------------------- parts of parameters
-def layouts(mesh: Mesh, shape: tuple[int, ...], boxes: Mapping[int, Box]) -> tuple[Layout, tuple[str, ...]] | None:
-    """The layout of a tensor on the ranks of a unit: a placement for every axis of the unit, and the axes along which
-    one coordinate has it and the others have not; ``None`` if placements cannot say it. ``boxes`` by rank of the
-    unit."""
+def layouts(
+    mesh: Mesh, shape: tuple[int, ...], boxes: Mapping[int, Box]
+) -> tuple[Layout, tuple[str, ...], Order | None] | None:
+    """The layout of a tensor on the ranks of a unit: a placement for every axis of the unit, the axes along which one
+    coordinate has it and the others have not, and the order in which ranks have its blocks if it is not the tensor's
+    own; ``None`` if placements cannot say it. ``boxes`` by rank of the unit."""
     names = [name for name in mesh.names if not of_units(name)]
     inside = Mesh({name: mesh.axes[name] for name in names})
     at = {rank: inside.coordinates(rank) for rank in boxes}
@@ -233,7 +236,32 @@ def layouts(mesh: Mesh, shape: tuple[int, ...], boxes: Mapping[int, Box]) -> tup
     ]
     for chosen in product(*choices):
         if all(_box(inside, shape, chosen, rank) == box for rank, box in boxes.items()):
-            return tuple(zip(names, chosen, strict=True)), pinned
+            return tuple(zip(names, chosen, strict=True)), pinned, None
+    for chosen in product(*choices):
+        order = _order(shape, {rank: (_box(inside, shape, chosen, rank), box) for rank, box in boxes.items()})
+        if order is not None:
+            return tuple(zip(names, chosen, strict=True)), pinned, order
+    return None
+
+
+def _order(shape: tuple[int, ...], boxes: Mapping[int, tuple[Box | None, Box]]) -> Order | None:
+    """The order of blocks along one dimension with which the first box of every rank becomes its second; ``None`` if
+    there is none."""
+    for dim, size in enumerate(shape):
+        blocks: dict[int, int] = {}
+        length = 0
+        for own, box in boxes.values():
+            if own is None or (*own[:dim], *own[dim + 1 :]) != (*box[:dim], *box[dim + 1 :]):
+                break
+            (start, stop), (begin, end) = own[dim], box[dim]
+            length = length or stop - start
+            if not stop - start == end - begin == length or begin % length:
+                break
+            if blocks.setdefault(start // length, begin // length) != begin // length:
+                break
+        else:
+            if size % length == 0 and sorted(blocks) == sorted(blocks.values()) == list(range(size // length)):
+                return Order(dim, tuple(blocks[k] for k in range(size // length)))
     return None
 
 
@@ -251,7 +279,7 @@ def _box(mesh: Mesh, shape: tuple[int, ...], placements: Sequence[Placement], ra
 
 
 def local_box(mesh: Mesh, shape: tuple[int, ...], layout: Layout, rank: int) -> Box:
-    """Where in a tensor the part of a rank of the unit lies."""
+    """The start and stop of a rank's part of a tensor, along every dimension; the rank is one of the unit."""
     inside = Mesh({name: mesh.axes[name] for name, _ in layout})
     return _box(inside, shape, [placement for _, placement in layout], rank) or ()
 

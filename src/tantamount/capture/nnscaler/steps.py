@@ -14,6 +14,7 @@ from typing import Any, Union
 
 from tantamount.capture.nnscaler.meetings import Made, Tracked, Wait, met, said_of
 from tantamount.capture.nnscaler.modules import GeneratedModule
+from tantamount.capture.nnscaler.parts import lost, written
 from tantamount.capture.nnscaler.reductions import Reductions
 from tantamount.capture.nnscaler.statements import Call, Dotted, Function, Name, Statement, Value, refused
 from tantamount.capture.nnscaler.together import components, outside, ranks_in
@@ -76,7 +77,7 @@ _Local = Union[Tracked, str, None]
 def follow(modules: Sequence[GeneratedModule]) -> Steps:
     """All ranks, side by side. Raises :class:`UserError` for statements that are not known, and for steps that do not
     train."""
-    alone = [sentence for module in modules for sentence in outside(module, len(modules))]
+    alone = [sentence for module in modules for sentence in outside(module, len(modules))] + [*lost(modules)]
     if alone:
         return Steps((), tuple(alone), (), 0)
     together = components(modules)
@@ -461,8 +462,10 @@ class _Rank:
         wrong = self.reductions.reduce(name, statement.line, self.flags)
         if wrong:
             raise self.wrong(statement, wrong)
-        label = ("reduction", len(self.reductions.done))
-        yield Wait("meet", self.module.reducers[name].ranks, label, self.place(statement))
+        reducer = self.module.reducers[name]
+        summed = ", ".join(written(self.module.held[attribute]) for attribute in reducer.attributes)
+        label = ("reduction", len(self.reductions.done), "of", summed)  # one buffer, of all of them in order
+        yield Wait("meet", reducer.ranks, label, self.place(statement))
 
     def _return(self, statement: Statement, known: Mapping[str, _Local]) -> None:
         for value in _leaves(statement.value):

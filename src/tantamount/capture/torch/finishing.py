@@ -18,11 +18,13 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from tantamount.capture.fields import Place
 from tantamount.capture.job import job_of
 from tantamount.capture.nnscaler.constructors import Reducer
 from tantamount.capture.nnscaler.layout import groups_of, local_shape, mesh_of, unit_of
 from tantamount.capture.nnscaler.modules import GeneratedModule
 from tantamount.capture.nnscaler.statements import refused
+from tantamount.capture.orders import in_order
 from tantamount.capture.programs import Program
 from tantamount.capture.torch.nnscaler import Whole, called, collective_groups, sequential_model, tensors_of
 from tantamount.capture.torch.problems import said
@@ -30,6 +32,7 @@ from tantamount.capture.torch.programs import capture, capture_rank
 from tantamount.errors import UserError
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
+from tantamount.limits import limits_from_environment
 
 __all__ = ["RankOfPlan", "finish_job", "step_of"]
 
@@ -160,7 +163,12 @@ def finish_job(modules: Sequence[GeneratedModule], model: object, data: Sequence
     state = _state_of(chosen)
     _check_reducers(modules)
     programs = [_rank(each, modules, chosen, mesh, unit, wholes, state) for each in modules]
-    graphs = {"spec": _one_device(chosen, wholes, state).graph}
+    orders = {whole.name: whole.order for whole in wholes if whole.order is not None}
+    kept = ["", *(f"{key} of " for key, like in state.items() if like)]
+    given = {f"{kind}{name}": order for name, order in orders.items() for kind in (*kept, "grad ")}
+    left = {f"new {kind}{name}": order for name, order in orders.items() for kind in kept}
+    place = Place(modules[0].path, "add_full_map", limits_from_environment())
+    graphs = {"spec": in_order(_one_device(chosen, wholes, state).graph, given, left, place)}
     graphs |= {f"rank{each.rank}": program.graph for each, program in zip(modules, programs, strict=True)}
     groups = sorted({group for program in programs for group in collective_groups(program)})
     document: dict[str, object] = {

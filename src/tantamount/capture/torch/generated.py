@@ -371,7 +371,8 @@ def run_rank(running: Running, steps: RankSteps, sample: Any) -> tuple[list[Any]
         with stated_line(running.module.path, reducer.line, "reducer", name), torch.no_grad():
             for attribute in reducer.attributes:
                 if attribute in running.gradients:
-                    running.gradients[attribute] = running._all_reduce(running.gradients[attribute], reducer.ranks)
+                    summed = running._all_reduce(running.gradients[attribute], reducer.ranks)
+                    running.gradients[attribute] = summed / len(reducer.ranks) if reducer.mean else summed
     return [value(result) for result in steps.results], running.gradients
 
 

@@ -19,6 +19,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
+from tantamount.capture.fields import Place
 from tantamount.capture.inplace import overwritten_input
 from tantamount.capture.job import job_of
 from tantamount.capture.nnscaler.constructors import Held
@@ -37,6 +38,7 @@ from tantamount.capture.nnscaler.layout import (
 from tantamount.capture.nnscaler.modules import GeneratedModule
 from tantamount.capture.nnscaler.statements import refused
 from tantamount.capture.nnscaler.steps import RankSteps, Steps
+from tantamount.capture.orders import Order, in_order
 from tantamount.capture.programs import Program
 from tantamount.capture.torch.calling import path_name
 from tantamount.capture.torch.generated import Running, run_rank
@@ -151,13 +153,15 @@ def _stated(text: str) -> tuple[str, Tensor]:
 @dataclass(frozen=True)
 class Whole:
     """A tensor of the model: where its parts are in a unit, and the axes along which only one coordinate has them.
-    ``values``: of a buffer that is no larger than recorded constants may be, what it holds."""
+    ``order`` is that of the blocks of which ranks have parts, if it is not the tensor's own; ``values``: of a buffer
+    that is no larger than recorded constants may be, what it holds."""
 
     name: str
     shape: tuple[int, ...]
     dtype: torch.dtype
     layout: Layout
     pinned: tuple[str, ...]
+    order: Order | None
     trained: bool
     values: Tensor | None = field(default=None, compare=False)
 
@@ -165,7 +169,11 @@ class Whole:
         """The values that a rank of the unit has, if they are known."""
         if self.values is None:
             return None
-        return self.values[tuple(slice(*ends) for ends in local_box(mesh, self.shape, self.layout, rank))]
+        values = self.values
+        if self.order is not None:
+            blocks = values.chunk(len(self.order.blocks), self.order.dim)
+            values = torch.cat([blocks[k] for k in self.order.blocks], self.order.dim)
+        return values[tuple(slice(*ends) for ends in local_box(mesh, self.shape, self.layout, rank))]
 
 
 def generated_job(modules: Sequence[GeneratedModule], steps: Steps, model: object, data: Sequence[str] = ()) -> Job:
@@ -204,7 +212,7 @@ def _job(modules: Sequence[GeneratedModule], steps: Steps, model: nn.Module, sam
     tensors = tensors_of(modules[:unit], mesh, model)
     leaves = _leaves(sample)
     results = _results(modules[:unit], steps, mesh)
-    apart = isinstance(sample, dict) and tuple(sample) == modules[0].arguments
+    apart = isinstance(sample, dict) and bool(sample) and set(sample) == set(modules[0].arguments)
     specification = _specification(model, sample, count * units, apart=apart)
     unused = _unused(modules[0].path, model, tensors, specification.graph)
     tensors = tuple(
@@ -223,7 +231,11 @@ def _job(modules: Sequence[GeneratedModule], steps: Steps, model: nn.Module, sam
     }
     loss = _pinned(mesh, {rank for rank in range(unit) if results[rank]}, modules[0].path)
     axes = {AXIS: count, **mesh.axes}
-    graphs: dict[str, Graph] = {"spec": specification.graph}
+    orders = {whole.name: whole.order for whole in tensors if whole.order is not None}
+    place = Place(modules[0].path, "add_full_map", limits_from_environment())
+    inputs = {name: order for name, order in orders.items() if name not in known}
+    outputs = {f"grad {whole.name}": whole.order for whole in tensors if whole.trained and whole.order is not None}
+    graphs: dict[str, Graph] = {"spec": in_order(specification.graph, inputs, outputs, place)}
     graphs |= {f"rank{rank}": program.graph for rank, program in programs.items()}
     one = [f"rank{rank if rank in programs else rank % unit}" for rank in range(len(modules))]
     names = one * count
@@ -315,23 +327,24 @@ def tensors_of(modules: Sequence[GeneratedModule], mesh: Mesh, model: nn.Module)
         if name not in held:  # the model's program must not use it
             continue
         parts = held[name]
-        first = next(iter(parts.values()))
+        rank, first = next(iter(parts.items()))
+        place = modules[rank].path
         if any(part.shape != tuple(tensor.shape) for part in parts.values()):
             raise UserError(
                 "plan-sequential-model", place=f"{modules[0].path}: {name}", found=f"shape {first.shape} in the plan",
                 needed=f"{tuple(tensor.shape)}, as in the model",
             )  # fmt: skip
         if any(part.dtype != str(tensor.dtype) for part in parts.values()):
-            raise refused(modules[0].path, 1, f"{name} as {first.dtype}", f"{tensor.dtype}, as in the model")
+            raise refused(place, first.line, f"{name} as {first.dtype}", f"{tensor.dtype}, as in the model")
         placed = layouts(mesh, tuple(tensor.shape), {rank: part.box for rank, part in parts.items()})
         if placed is None:
             raise refused(
-                modules[0].path, 1, f"parts of {name} that no placements along {', '.join(mesh.names)} describe",
+                place, first.line, f"parts of {name} that no placements along {', '.join(mesh.names)} describe",
                 "parts of one size, on all ranks along an axis or on one",
             )  # fmt: skip
         trained = isinstance(tensor, nn.Parameter) and tensor.requires_grad
         if any(part.trained != trained for part in parts.values()):
-            raise refused(modules[0].path, 1, f"{name}, which is trained on one side only", "the same on both")
+            raise refused(place, first.line, f"{name}, which is trained on one side only", "the same on both")
         wholes.append(Whole(name, tuple(tensor.shape), tensor.dtype, *placed, trained, _values(tensor)))
     return tuple(wholes)
 
@@ -382,9 +395,10 @@ def _pinned(mesh: Mesh, ranks: set[int], path: str) -> tuple[str, ...]:
 
 def _given(batch: Any, arguments: tuple[str, ...]) -> Any:
     """The sample as the step takes it: the arguments of a forward pass one after the other, or one alone."""
-    if not isinstance(batch, dict) or tuple(batch) != arguments:
+    if not isinstance(batch, dict) or not arguments or set(batch) != set(arguments):
         return batch
-    return tuple(batch.values()) if len(arguments) > 1 else batch[arguments[0]]
+    given = tuple(batch.values())
+    return given if len(given) > 1 else given[0]
 
 
 def _specification(model: nn.Module, sample: Any, times: int, *, apart: bool) -> Program:
