@@ -59,6 +59,8 @@ def test_a_broadcast_from_another_rank(tmp_path: Path) -> None:
     assert "calls that meet are not the same" in " ".join(_followed(folder).wrong)
     folder = write_modules(tmp_path / "none", lambda rank: _broadcast(rank, 2), 2)
     assert "from a rank that is not among its ranks" in " ".join(_followed(folder).wrong)
+    folder = write_modules(tmp_path / "empty", lambda rank: _broadcast(rank, 0), 2)
+    assert "rank 0 is to send what it is not given" in " ".join(_followed(folder).wrong)
 
 
 # ------------------------------------------------------------------------------------------------ statements
@@ -264,7 +266,7 @@ def test_numbers_and_buffers(tmp_path: Path) -> None:
 
 
 def test_parts_that_are_not_the_whole(tmp_path: Path) -> None:
-    """Both ranks of tp say that they have the first rows of the first layer, then also those of the second's columns."""
+    """Both ranks of tp say that they have the first rows of the first layer."""
     first, second = "(slice(0, 2, None), slice(0, 3, None))", "(slice(2, 4, None), slice(0, 3, None))"
     folder = write_modules(tmp_path / "plan", tensor_parallel, 4, dict.fromkeys((1, 3), (second, first)))
     (sentence,) = _followed(folder).wrong

@@ -429,7 +429,7 @@ class _Rank:
     def _sent(self, statement: Statement, microbatch: int | None, *channel: object) -> Tracked:
         """The label of a tensor that is sent: its microbatch, and the how-manieth it is of that."""
         if microbatch is None:
-            raise self._unknown(statement)
+            raise self.wrong(statement, f"rank {self.module.rank} is to send what it is not given: {statement.text}")
         return Tracked(microbatch, Made(self._number(*channel, microbatch)))
 
     def _taken(self, statement: Statement, microbatch: int | None, got: Tracked, other: int, *channel: object) -> int:

@@ -365,7 +365,8 @@ def run_rank(running: Running, steps: RankSteps, sample: Any) -> tuple[list[Any]
             made.append(_differentiable(found) if event.differentiable else found)
         else:
             with stated_line(running.module.path, event.line, "_train_step", f"backward of {event.function}"):
-                made.append(_backward(running, entered[event.of], [value(x) for x in event.outputs], args))
+                outputs = [value(x) for x in event.outputs]
+                made.append(_backward(running, entered[event.of], outputs, args, event.line))
     for name in steps.reducers:
         reducer = running.module.reducers[name]
         with stated_line(running.module.path, reducer.line, "reducer", name), torch.no_grad():
@@ -388,21 +389,29 @@ def _differentiable(value: Any) -> Any:
     return value.detach().requires_grad_() if fits else value
 
 
-def _backward(running: Running, entered: Sequence[Any], outputs: Sequence[Tensor], given: Sequence[Any]) -> Any:
+def _backward(
+    running: Running, entered: Sequence[Any], outputs: Sequence[Tensor], given: Sequence[Any], line: int
+) -> Any:
     """The gradients of a segment's arguments (one alone, or a tuple), those of parameters added to what there is."""
     inputs = [x for x in entered if isinstance(x, Tensor) and x.requires_grad]
     weights = {name: x for name, x in running.tensors.items() if x.requires_grad}
     pairs: dict[tuple[int, int], tuple[Tensor, Any]] = {}
     for output, gradient in zip(outputs, given, strict=True):
         pairs[id(output), id(gradient)] = (output, gradient)
-    found = torch.autograd.grad(
-        [output for output, _ in pairs.values()], [*inputs, *weights.values()], [g for _, g in pairs.values()],
-        allow_unused=True, retain_graph=False,
-    )  # fmt: skip
+    try:
+        found = torch.autograd.grad(
+            [output for output, _ in pairs.values()], [*inputs, *weights.values()], [g for _, g in pairs.values()],
+            allow_unused=True, retain_graph=False,
+        )  # fmt: skip
+    except (RuntimeError, TypeError) as problem:
+        said = f"{type(problem).__name__}: {problem}"[:300]
+        raise refused(running.module.path, line, said, "a backward pass that can be run") from problem
     for name, gradient in zip(weights, found[len(inputs) :], strict=True):
         if gradient is not None:
             running.gradients[name] = running.gradients[name] + gradient if name in running.gradients else gradient
     grads = found[: len(inputs)]
     if any(gradient is None for gradient in grads):
-        raise refused(running.module.path, 1, "an argument of a segment without a gradient", "one that it depends on")
+        raise refused(
+            running.module.path, line, "an argument of a segment without a gradient", "one that it depends on"
+        )
     return grads[0] if len(grads) == 1 else tuple(grads) if grads else None

@@ -397,7 +397,7 @@ def _given(batch: Any, arguments: tuple[str, ...]) -> Any:
     """The sample as the step takes it: the arguments of a forward pass one after the other, or one alone."""
     if not isinstance(batch, dict) or not arguments or set(batch) != set(arguments):
         return batch
-    given = tuple(batch.values())
+    given: tuple[Any, ...] = tuple(batch.values())
     return given if len(given) > 1 else given[0]
 
 
