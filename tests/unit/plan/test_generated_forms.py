@@ -9,7 +9,7 @@ import pytest
 
 from support.generated_plans import pipeline, tensor_parallel, write_modules
 from tantamount.answers import verify_plan
-from tantamount.capture.nnscaler.layout import mesh_of, unit_of
+from tantamount.capture.nnscaler.layout import groups_of, mesh_of, unit_of
 from tantamount.capture.nnscaler.modules import read_folder
 from tantamount.capture.nnscaler.steps import Steps, follow
 from tantamount.errors import UserError
@@ -48,6 +48,8 @@ def _broadcast(rank: int, source: int = 1) -> str:
 def test_a_broadcast_carries_the_microbatch_of_its_source(tmp_path: Path) -> None:
     report = _verified(write_modules(tmp_path / "plan", _broadcast, 2))
     assert report.verdict is Verdict.PROVED, report.text()
+    modules = read_folder(tmp_path / "plan", Limits())
+    assert not any(map(groups_of, modules))  # the ranks need not be those along axes of a mesh
     order = "sum_11 = nnscaler.runtime.executor.aexecute(model.adapter4, *(sum_11"
     swapped = "sum_11 = nnscaler.runtime.executor.aexecute(model.adapter4, *(sum_10"
     wrong = _followed(write_modules(tmp_path / "twice", _broadcast, 2, {1: (order, swapped)})).wrong
@@ -141,6 +143,20 @@ def test_a_forward_pass_without_a_step(tmp_path: Path) -> None:
             read_folder(write_modules(tmp_path / name, lambda rank, loss=loss: _forward(rank, loss), 4), Limits())
         assert raised.value.code == "plan-nnscaler"
         assert loss in raised.value.found
+
+
+def test_modules_of_compile(tmp_path: Path) -> None:
+    """``nnscaler.compile`` writes no rank, another base class, and a constructor without arguments."""
+
+    def module(rank: int) -> str:
+        text = tensor_parallel(rank).replace("module.ParallelModule", "module.CubeModule")
+        text = text.replace(f"    rank = {rank}\n", "").replace("async_op=async_op", "async_op=False")
+        begins = next(line for line in text.splitlines() if "def __init__" in line)
+        return text.replace(begins, "    def __init__(self):").replace("        self._post_init(init_params)\n", "")
+
+    modules = read_folder(write_modules(tmp_path / "plan", module, 4), Limits())
+    assert [one.rank for one in modules] == [0, 1, 2, 3]
+    assert _verified(tmp_path / "plan").verdict is Verdict.PROVED
 
 
 APART = """

@@ -138,12 +138,13 @@ def _shifted(value: Value, by: int, slices: bool) -> Value:
 
 # ---------------------------------------------------------------------------------------------- axes
 def groups_of(module: GeneratedModule) -> dict[tuple[int, ...], None]:
-    """The groups that a rank's collectives and reducers are over, in their order."""
+    """The groups that a rank's collectives and reducers are over, in their order. A broadcast is not among them: it is
+    as many messages, over whatever ranks."""
     found: dict[tuple[int, ...], None] = {}
     for function in module.functions.values():
         for statement in _calls(function):
             ranks = statement.kwargs.get("ranks")
-            if isinstance(ranks, tuple):
+            if isinstance(ranks, tuple) and not statement.function.endswith(".broadcast"):
                 group = tuple(r for r in ranks if isinstance(r, int))
                 if list(group) != sorted(set(group)) or module.rank not in group:
                     raise refused(module.path, 1, f"a collective over {list(group)}", "ascending ranks, with its own")

@@ -220,6 +220,9 @@ class _Rank:
             found = known[value.name]
             if not isinstance(found, str):
                 return found
+        if isinstance(value, Name):
+            found_ = f"{value.name}, which nothing has made before: {statement.text}"
+            raise refused(self.module.path, statement.line, found_, "a name of a value that the rank has")
         raise self._unknown(statement)
 
     def _call(

@@ -242,9 +242,13 @@ class Running:
         return _chunks(itensor, len(ranks), dim)[self._position(ranks)].detach()
 
     def _broadcast(self, itensor: Any, shape: Any, dtype: Any, src: int, ranks: Sequence[int]) -> Tensor:
-        name = self._group(ranks).group_name
-        own = itensor.detach().contiguous() if self.module.rank == src else torch.empty(tuple(shape), dtype=dtype)
-        return _c10d.wait_tensor(_c10d.broadcast(own, list(ranks).index(src), name))
+        """A message to each of the others, whatever ranks these are."""
+        if self.module.rank != src:
+            return self._move((), shape, dtype, src, self.module.rank)
+        for rank in ranks:
+            if rank != src:
+                self._move(itensor, shape, dtype, src, rank)
+        return itensor
 
     def _move(self, tensor: Any, shape: Any, dtype: Any, src: int, dst: int) -> Tensor:
         name = self.unit.group_name
