@@ -398,7 +398,7 @@ def _given(batch: Any, arguments: tuple[str, ...]) -> Any:
     if not isinstance(batch, dict) or not arguments or set(batch) != set(arguments):
         return batch
     given: tuple[Any, ...] = tuple(batch.values())
-    return given if len(given) > 1 else given[0]
+    return given if len(given) > 1 else next(iter(given))
 
 
 def _specification(model: nn.Module, sample: Any, times: int, *, apart: bool) -> Program:
