@@ -377,10 +377,12 @@ def _generated(path: Path, model: object, data: Sequence[str], finish: object, l
 
         return finish_job(modules, model, data, finish)
 
+    more = max((len(rank.results) for rank in steps.ranks), default=1) - 1
+    notes = (f"of what the step returns, the loss is compared; {more} more is not",) if more > 0 else ()
     stages = {event.function for rank in steps.ranks for event in rank.events if event.kind == "forward"}
     return Generated(
         path=str(path), name=path.name, kind=f"nnScaler {modules[0].version}", mesh=mesh,
         microbatches=modules[0].microbatches, stages=max(len(stages), 1), calls=steps.count, wrong=steps.wrong,
         unknown=steps.unknown, assumptions=said_of_runtime(modules, unit), job=job if steps.ranks else None,
-        finish=None if finish is None else after,
+        finish=None if finish is None else after, notes=notes,
     )  # fmt: skip

@@ -26,7 +26,7 @@ class Generated:
     """A plan that a framework wrote. ``job`` is what its ranks do in one microbatch, made when it is asked for: not for
     ranks whose order of calls is ``wrong`` (sentences), or not known to be right (``unknown``). ``mesh`` has the sizes
     of the axes; ``kind`` says what wrote it. ``finish`` is what follows the step, from the gradients that the former
-    ends with to the parameters and the state that the next step begins with."""
+    ends with to the parameters and the state that the next step begins with. ``notes`` are for the report."""
 
     path: str
     name: str
@@ -40,6 +40,7 @@ class Generated:
     assumptions: tuple[Assumption, ...]
     job: Callable[[], Job] | None
     finish: Callable[[], Job] | None = None
+    notes: tuple[str, ...] = ()
 
 
 def verify_generated(plan: Generated, refine: Refine) -> PlanReport:
@@ -72,7 +73,7 @@ def verify_generated(plan: Generated, refine: Refine) -> PlanReport:
         microbatches=plan.microbatches, pieces=1, stages=plan.stages,
         schedule_name=f"{plan.calls} calls of {plan.kind}", parts=tuple(parts), joints=(), ownership=(),
         schedule=(*plan.wrong, *(f"not known to be right: {sentence}" for sentence in plan.unknown)),
-        assumptions=tuple(dict.fromkeys(assumptions)), notes=notes, seconds=clock.seconds,
+        assumptions=tuple(dict.fromkeys(assumptions)), notes=(*notes, *plan.notes), seconds=clock.seconds,
         megabytes=peak_memory_bytes() / (1 << 20),
     )  # fmt: skip
 

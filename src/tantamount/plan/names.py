@@ -8,19 +8,31 @@ piece (several pieces may have one that they share), and the numbers that stand 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from tantamount.capture.fields import Place, shown
 from tantamount.plan.parts import Piece, Plan
 
-__all__ = ["TEMPLATE", "name_of", "names_of_stages", "wrong_names"]
+__all__ = ["check_names", "name_of", "names_of_stages", "wrong_names"]
 
 _OPEN = re.compile(r"\{i(?:\+(\d{1,7}))?\}")
-TEMPLATE = re.compile(r"[^{}]*(?:\{i(?:\+\d{1,7})?\}[^{}]*)?")  # of what names are made
+_TEMPLATE = re.compile(r"[^{}]*(?:\{i(?:\+\d{1,7})?\}[^{}]*)?")  # of what names are made
 
 
 def name_of(template: str, number: int) -> str:
     """The name of a parameter of the piece of this number."""
     return _OPEN.sub(lambda found: str(number + int(found[1] or 0)), template)
+
+
+def check_names(names: Mapping[str, str], parameters: Sequence[str], place: Place) -> None:
+    """Raise :class:`UserError` unless all parameters of a part have names in the whole model, or none has."""
+    for parameter, template in names.items():
+        if not _TEMPLATE.fullmatch(template):
+            needed = "a name with at most one {i} or {i+N}, the number of the piece and what is added to it"
+            raise place.at(parameter).wrong(shown(template), needed, code="parameter-names")
+    missing = [parameter for parameter in parameters if parameter not in names]
+    if names and missing:
+        raise place.wrong(f"nothing for {', '.join(missing)}", "names of all parameters", code="parameter-names")
 
 
 def wrong_names(plan: Plan) -> Iterator[str]:

@@ -13,13 +13,13 @@ from enum import StrEnum
 from functools import cached_property
 from typing import cast
 
+from tantamount.capture.orders import Order
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import Partial, Placement, Replicate
 from tantamount.ir.types import TensorType
 from tantamount.plan.actions import Schedule
 from tantamount.plan.families import Family
-from tantamount.plan.orders import Order
 
 __all__ = [
     "COPY", "DEFAULT", "SUMMANDS", "TIED", "WORLD", "Approximation", "Held", "Messages", "Part", "Piece", "Plan",

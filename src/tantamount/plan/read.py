@@ -13,6 +13,7 @@ from tantamount.capture.documents import parse_toml
 from tantamount.capture.fields import Fields, Place, nearest, shown
 from tantamount.capture.files import read_text
 from tantamount.capture.job import GraphFiles, declared_operators, job_of
+from tantamount.capture.orders import Order, in_order
 from tantamount.capture.readers import READERS
 from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job
@@ -22,8 +23,8 @@ from tantamount.limits import Limits, limits_from_environment
 from tantamount.ops.check import with_types
 from tantamount.plan.actions import Schedule
 from tantamount.plan.families import Family, Rows
-from tantamount.plan.names import TEMPLATE
-from tantamount.plan.orders import Order, in_order, plain, read_order
+from tantamount.plan.names import check_names
+from tantamount.plan.orders import plain, read_order
 from tantamount.plan.parts import COPY, DEFAULT, TIED, Part, Piece, Plan, Runs, Stream, Summand, in_pipeline
 from tantamount.plan.read_approximate import approximations_of
 from tantamount.plan.read_copies import COPY_OF, Copies, added_up, read_copies, read_summands, with_claims, with_shares
@@ -233,7 +234,7 @@ class _Reader:
             frozen, data, results = (fields.names(key) for key in ("frozen", "data", "results"))
             symbols = fields.names("symbols")
             templates = mapping("names", (*parameters, *frozen))
-            _check_names(templates, (*parameters, *frozen), fields.at("names"))
+            check_names(templates, (*parameters, *frozen), fields.at("names"))
             _known(frozen + data + symbols, inputs, place)
             _known(results, outputs, place)
             carried = mapping("carried", inputs)
@@ -565,17 +566,6 @@ def _listed(value: object, place: Place) -> list[str]:
         return []
     items = value.split(",") if isinstance(value, str) else place.list(value, "a list of texts, or one with commas")
     return [place.name(cast("object", item)).strip() for item in items]
-
-
-def _check_names(names: Mapping[str, str], parameters: Sequence[str], place: Place) -> None:
-    """All parameters of a part have names in the whole model, or none has."""
-    for parameter, template in names.items():
-        if not TEMPLATE.fullmatch(template):
-            needed = "a name with at most one {i} or {i+N}, the number of the piece and what is added to it"
-            raise place.at(parameter).wrong(shown(template), needed, code="parameter-names")
-    missing = [parameter for parameter in parameters if parameter not in names]
-    if names and missing:
-        raise place.wrong(f"nothing for {', '.join(missing)}", "names of all parameters", code="parameter-names")
 
 
 def _of_others(job: Job, data: Sequence[str]) -> Job:

@@ -12,6 +12,7 @@ from tantamount.answers import verify_plan
 from tantamount.capture.nnscaler.layout import layouts, mesh_of, unit_of
 from tantamount.capture.nnscaler.modules import read_folder
 from tantamount.capture.nnscaler.steps import Steps, follow
+from tantamount.capture.orders import Order
 from tantamount.errors import UserError
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import Replicate, Shard
@@ -188,7 +189,7 @@ def test_reductions_that_are_skipped(tmp_path: Path) -> None:
         ("super().__init__()", "super().__init__(); self.load('weights')", "self.load"),
         (", 1)\n", ", 2)\n", "2 value chunks"),
         ("class GenModel", "class Other", "no class GenModel"),
-        ("def _train_step(model", "def step(model", "no _train_step"),
+        ("def _train_step(model", "def step(model", "a definition of step"),
         ("rank = 0\n", "rank = 1\n", "rank = 1"),
         ("torch.empty((4, 3)", "torch.empty((4, 2)", "add_full_map"),
         ("def _train", "def _train_step(:", "SyntaxError"),
@@ -251,9 +252,11 @@ def test_units_are_copies_whose_gradients_are_reduced(tmp_path: Path) -> None:
 def test_layouts_are_placements_or_nothing() -> None:
     mesh = Mesh({"dp": 2, "pp": 2, "tp": 2})
     whole, low, high = ((0, 4),), ((0, 2),), ((2, 4),)
-    assert layouts(mesh, (4,), {0: low, 1: high}) == ((("pp", Replicate()), ("tp", Shard(0))), ("pp",))
-    assert layouts(mesh, (4,), dict.fromkeys(range(4), whole)) == ((("pp", Replicate()), ("tp", Replicate())), ())
-    assert layouts(mesh, (4,), {0: high, 1: low}) is None
+    assert layouts(mesh, (4,), {0: low, 1: high}) == ((("pp", Replicate()), ("tp", Shard(0))), ("pp",), None)
+    assert layouts(mesh, (4,), dict.fromkeys(range(4), whole)) == ((("pp", Replicate()), ("tp", Replicate())), (), None)
+    turned = (("pp", Replicate()), ("tp", Shard(0))), ("pp",), Order(0, (1, 0))
+    assert layouts(mesh, (4,), {0: high, 1: low}) == turned
+    assert layouts(mesh, (4,), {0: high, 1: high}) is None
     assert layouts(mesh, (4,), {0: whole, 3: whole}) is None
 
 

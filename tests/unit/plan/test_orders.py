@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tantamount import verify_plan
-from tantamount.plan.orders import Order
+from tantamount.capture.orders import Order
 from tantamount.plan.read import read_plan
 from tantamount.plan.wiring import joints_of
 from tantamount.verdict import Verdict

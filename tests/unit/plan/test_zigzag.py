@@ -15,11 +15,11 @@ from support.jobs import typed_graph
 from tantamount.answers import verify_plan
 from tantamount.capture import new_plan
 from tantamount.capture.fields import Place
+from tantamount.capture.orders import Order, in_order
 from tantamount.correspond.alignment import align
 from tantamount.effort import Effort
 from tantamount.errors import UserError
 from tantamount.limits import Limits
-from tantamount.plan.orders import Order, in_order
 from tantamount.plan.prove import part_checker
 from tantamount.plan.read import read_plan
 from tantamount.plan.wiring import joints_of

@@ -12,12 +12,25 @@ from itertools import product
 from math import prod
 
 from tantamount.capture.nnscaler.modules import GeneratedModule
-from tantamount.capture.nnscaler.statements import Call, Function, Range, Statement, Value, refused
+from tantamount.capture.nnscaler.statements import Call, Function, Range, Value, refused
+from tantamount.capture.orders import Order
 from tantamount.errors import UserError
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import Placement, Replicate, Shard
 
-__all__ = ["UNIT", "Layout", "alike", "groups_of", "layouts", "local_shape", "mesh_of", "same", "unit_of"]
+__all__ = [
+    "UNIT",
+    "Layout",
+    "alike",
+    "groups_of",
+    "layouts",
+    "local_box",
+    "local_shape",
+    "mesh_of",
+    "of_units",
+    "same",
+    "unit_of",
+]
 
 UNIT = "dp"  # the axis of units
 _FEW = 2  # one call of so many may be over the wrong ranks
@@ -92,7 +105,7 @@ def same(first: GeneratedModule, other: GeneratedModule, size: int, *, slices: b
     ):
         return False
     return all(
-        reducer.attributes == other.reducers[name].attributes
+        replace(reducer, ranks=(), line=0) == replace(other.reducers[name], ranks=(), line=0)
         and {rank % size for rank in reducer.ranks} == {rank % size for rank in other.reducers[name].ranks}
         for name, reducer in first.reducers.items()
     )
@@ -100,10 +113,7 @@ def same(first: GeneratedModule, other: GeneratedModule, size: int, *, slices: b
 
 def _bare(function: Function, by: int, slices: bool) -> Function:
     """The function without its places, all ranks shifted, and without slices unless they are asked for."""
-    body = tuple(
-        Statement(x.targets, _shifted(x.value, by, slices), 0, unpacked=x.unpacked, returns=x.returns)
-        for x in function.body
-    )
+    body = tuple(replace(x, value=_shifted(x.value, by, slices), line=0, text="", note="") for x in function.body)
     inner = {name: _bare(found, by, slices) for name, found in function.inner.items()}
     return replace(function, body=body, inner=inner)
 
@@ -128,18 +138,21 @@ def _shifted(value: Value, by: int, slices: bool) -> Value:
 
 # ---------------------------------------------------------------------------------------------- axes
 def groups_of(module: GeneratedModule) -> dict[tuple[int, ...], None]:
-    """The groups that a rank's collectives and reducers are over, in their order."""
+    """The groups that a rank's collectives and reducers are over, in their order. A broadcast is not among them: it is
+    as many messages, over whatever ranks."""
     found: dict[tuple[int, ...], None] = {}
     for function in module.functions.values():
         for statement in _calls(function):
             ranks = statement.kwargs.get("ranks")
-            if isinstance(ranks, tuple):
+            if isinstance(ranks, tuple) and not statement.function.endswith(".broadcast"):
                 group = tuple(r for r in ranks if isinstance(r, int))
                 if list(group) != sorted(set(group)) or module.rank not in group:
                     raise refused(module.path, 1, f"a collective over {list(group)}", "ascending ranks, with its own")
                 found[group] = None
     for reducer in module.reducers.values():
         found[reducer.ranks] = None
+        if reducer.parts > 1:
+            found[reducer.sharers(module.rank)] = None
     return found
 
 
@@ -153,14 +166,15 @@ def _calls(function: Function) -> Iterator[Call]:
 
 def mesh_of(modules: Sequence[GeneratedModule], unit: int) -> Mesh:
     """The mesh: the units, then the fewest axes inside a unit such that every group is the ranks along some of them.
-    An axis along which ranks have different parameters is called ``pp``, others ``tp``. Raises :class:`UserError` if
-    there are none."""
+    The units are several axes where reducers share state among some of them. An axis along which ranks have different
+    parameters is called ``pp``, others ``tp``. Raises :class:`UserError` if there are none."""
     groups = {group: None for module in modules for group in groups_of(module)}
-    for sizes in sorted(_factors(unit), key=len):
-        axes = {UNIT: len(modules) // unit, **{f"axis{k}": size for k, size in enumerate(sizes)}}
-        mesh = Mesh(axes)
+    units = len(modules) // unit
+    for outer, sizes in sorted(product(_factors(units), _factors(unit)), key=lambda both: len(both[0]) + len(both[1])):
+        own = {UNIT if not k else f"{UNIT}{k}": size for k, size in enumerate(outer or (1,))}
+        mesh = Mesh({**own, **{f"axis{k}": size for k, size in enumerate(sizes)}})
         if all(_along(mesh, group) for group in groups):
-            return _named_axes(mesh, modules, unit)
+            return _named_axes(mesh, modules)
     raise UserError(
         "plan-nnscaler", place=modules[0].path, found=f"groups {', '.join(str(list(g)) for g in groups)}",
         needed="groups that are the rows and columns of a mesh of the ranks",
@@ -184,24 +198,33 @@ def _along(mesh: Mesh, group: Sequence[int]) -> bool:
     return Mesh(mesh.axes, {"group": names}).members("group", group[0]) == tuple(group)
 
 
-def _named_axes(mesh: Mesh, modules: Sequence[GeneratedModule], unit: int) -> Mesh:
+def _named_axes(mesh: Mesh, modules: Sequence[GeneratedModule]) -> Mesh:
     """The mesh with names that say what an axis does."""
-    names: dict[str, int] = {UNIT: mesh.axes[UNIT]}
-    for k, size in enumerate(mesh.sizes[1:], start=1):
-        step = prod(mesh.sizes[k + 1 :])
-        first = {held.name for held in modules[0].held.values()}
-        apart = any({held.name for held in modules[c * step].held.values()} != first for c in range(size))
-        name = "pp" if apart else "tp"
+    names: dict[str, int] = {}
+    for k, (own, size) in enumerate(mesh.axes.items()):
+        name = own
+        if not of_units(own):
+            step = prod(mesh.sizes[k + 1 :])
+            first = {held.name for held in modules[0].held.values()}
+            apart = any({held.name for held in modules[c * step].held.values()} != first for c in range(size))
+            name = "pp" if apart else "tp"
         names[name if name not in names else f"{name}{k}"] = size
     return Mesh(names)
 
 
+def of_units(axis: str) -> bool:
+    """True for an axis of the mesh along which there are copies of the plan."""
+    return axis.startswith(UNIT)
+
+
 # ---------------------------------------------------------------------------------------------- parts of parameters
-def layouts(mesh: Mesh, shape: tuple[int, ...], boxes: Mapping[int, Box]) -> tuple[Layout, tuple[str, ...]] | None:
-    """The layout of a tensor on the ranks of a unit: a placement for every axis of the unit, and the axes along which
-    one coordinate has it and the others have not; ``None`` if placements cannot say it. ``boxes`` by rank of the
-    unit."""
-    names = [name for name in mesh.names if name != UNIT]
+def layouts(
+    mesh: Mesh, shape: tuple[int, ...], boxes: Mapping[int, Box]
+) -> tuple[Layout, tuple[str, ...], Order | None] | None:
+    """The layout of a tensor on the ranks of a unit: a placement for every axis of the unit, the axes along which one
+    coordinate has it and the others have not, and the order in which ranks have its blocks if it is not the tensor's
+    own; ``None`` if placements cannot say it. ``boxes`` by rank of the unit."""
+    names = [name for name in mesh.names if not of_units(name)]
     inside = Mesh({name: mesh.axes[name] for name in names})
     at = {rank: inside.coordinates(rank) for rank in boxes}
     values = [sorted({found[k] for found in at.values()}) for k in range(len(names))]
@@ -214,7 +237,32 @@ def layouts(mesh: Mesh, shape: tuple[int, ...], boxes: Mapping[int, Box]) -> tup
     ]
     for chosen in product(*choices):
         if all(_box(inside, shape, chosen, rank) == box for rank, box in boxes.items()):
-            return tuple(zip(names, chosen, strict=True)), pinned
+            return tuple(zip(names, chosen, strict=True)), pinned, None
+    for chosen in product(*choices):
+        order = _order(shape, {rank: (_box(inside, shape, chosen, rank), box) for rank, box in boxes.items()})
+        if order is not None:
+            return tuple(zip(names, chosen, strict=True)), pinned, order
+    return None
+
+
+def _order(shape: tuple[int, ...], boxes: Mapping[int, tuple[Box | None, Box]]) -> Order | None:
+    """The order of blocks along one dimension with which the first box of every rank becomes its second; ``None`` if
+    there is none."""
+    for dim, size in enumerate(shape):
+        blocks: dict[int, int] = {}
+        length = 0
+        for own, box in boxes.values():
+            if own is None or (*own[:dim], *own[dim + 1 :]) != (*box[:dim], *box[dim + 1 :]):
+                break
+            (start, stop), (begin, end) = own[dim], box[dim]
+            length = length or stop - start
+            if not stop - start == end - begin == length or begin % length:
+                break
+            if blocks.setdefault(start // length, begin // length) != begin // length:
+                break
+        else:
+            if size % length == 0 and sorted(blocks) == sorted(blocks.values()) == list(range(size // length)):
+                return Order(dim, tuple(blocks[k] for k in range(size // length)))
     return None
 
 
@@ -231,8 +279,12 @@ def _box(mesh: Mesh, shape: tuple[int, ...], placements: Sequence[Placement], ra
     return tuple(box)
 
 
+def local_box(mesh: Mesh, shape: tuple[int, ...], layout: Layout, rank: int) -> Box:
+    """The start and stop of a rank's part of a tensor, along every dimension; the rank is one of the unit."""
+    inside = Mesh({name: mesh.axes[name] for name, _ in layout})
+    return _box(inside, shape, [placement for _, placement in layout], rank) or ()
+
+
 def local_shape(mesh: Mesh, shape: tuple[int, ...], layout: Layout, rank: int) -> tuple[int, ...]:
     """The shape of what a rank of the unit has."""
-    inside = Mesh({name: mesh.axes[name] for name, _ in layout})
-    box = _box(inside, shape, [placement for _, placement in layout], rank)
-    return tuple(stop - start for start, stop in box or ())
+    return tuple(stop - start for start, stop in local_box(mesh, shape, layout, rank))

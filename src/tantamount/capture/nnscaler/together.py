@@ -75,7 +75,17 @@ def said_of_runtime(modules: Sequence[GeneratedModule], unit: int) -> tuple[Assu
     if unit > 1:
         data += f", and the same on all {unit} ranks of a unit"
     version = f"nnScaler's runtime {modules[0].version} does what docs/plan.md says of its calls; reducers have the "
-    return (
+    runtime = version + "defaults of the constructor, and buffers the values that the model gives them"
+    if any(reducer.scattered for module in modules for reducer in module.reducers.values()):
+        runtime += "; of reduced gradients a rank uses its part only (zero_use_reduce_scatter)"
+    found = [
         Assumption("data-loader", data, (modules[0].path,)),
-        Assumption("nnscaler-runtime", version + "defaults of the constructor", (modules[0].path,)),
-    )
+        Assumption("nnscaler-runtime", runtime, (modules[0].path,)),
+    ]
+    if modules[0].arguments:
+        loop = (
+            "the training loop clears gradients, calls the module once and then the backward pass of its first result, "
+        )
+        loop += "and its optimizer calls the reducers"
+        found.append(Assumption("nnscaler-runtime", loop, (modules[0].path,)))
+    return tuple(found)

@@ -18,10 +18,13 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from tantamount.capture.fields import Place
 from tantamount.capture.job import job_of
+from tantamount.capture.nnscaler.constructors import Reducer
 from tantamount.capture.nnscaler.layout import groups_of, local_shape, mesh_of, unit_of
-from tantamount.capture.nnscaler.modules import GeneratedModule, Reducer
+from tantamount.capture.nnscaler.modules import GeneratedModule
 from tantamount.capture.nnscaler.statements import refused
+from tantamount.capture.orders import in_order
 from tantamount.capture.programs import Program
 from tantamount.capture.torch.nnscaler import Whole, called, collective_groups, sequential_model, tensors_of
 from tantamount.capture.torch.problems import said
@@ -29,6 +32,7 @@ from tantamount.capture.torch.programs import capture, capture_rank
 from tantamount.errors import UserError
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
+from tantamount.limits import limits_from_environment
 
 __all__ = ["RankOfPlan", "finish_job", "step_of"]
 
@@ -159,7 +163,12 @@ def finish_job(modules: Sequence[GeneratedModule], model: object, data: Sequence
     state = _state_of(chosen)
     _check_reducers(modules)
     programs = [_rank(each, modules, chosen, mesh, unit, wholes, state) for each in modules]
-    graphs = {"spec": _one_device(chosen, wholes, state).graph}
+    orders = {whole.name: whole.order for whole in wholes if whole.order is not None}
+    kept = ["", *(f"{key} of " for key, like in state.items() if like)]
+    given = {f"{kind}{name}": order for name, order in orders.items() for kind in (*kept, "grad ")}
+    left = {f"new {kind}{name}": order for name, order in orders.items() for kind in kept}
+    place = Place(modules[0].path, "add_full_map", limits_from_environment())
+    graphs = {"spec": in_order(_one_device(chosen, wholes, state).graph, given, left, place)}
     graphs |= {f"rank{each.rank}": program.graph for each, program in zip(modules, programs, strict=True)}
     groups = sorted({group for program in programs for group in collective_groups(program)})
     document: dict[str, object] = {
@@ -268,29 +277,37 @@ def _check_reducers(modules: Sequence[GeneratedModule]) -> None:
 
 @dataclass(frozen=True)
 class _Flat:
-    """The parameters of a reducer whose state is cut over its ranks, as one vector: rank number ``position`` has the
-    part of it that begins at ``position`` times ``length``; behind the last are zeros."""
+    """The parameters of a reducer whose state is cut over some of its ranks, as one vector: rank number ``position`` of
+    these has the part of it that begins at ``position`` times ``length``; behind the last are zeros."""
 
     reducer: Reducer
     names: tuple[str, ...]
     sizes: tuple[int, ...]
     shapes: tuple[tuple[int, ...], ...]
-    position: int
+    rank: int
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        return self.reducer.sharers(self.rank)
+
+    @property
+    def position(self) -> int:
+        return self.ranks.index(self.rank)
 
     @property
     def length(self) -> int:
-        return -(-sum(self.sizes) // len(self.reducer.ranks))
+        return -(-sum(self.sizes) // len(self.ranks))
 
     def own(self, tensors: Sequence[Tensor]) -> Tensor:
         """The rank's part of the vector of these tensors."""
         flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
-        more = self.length * len(self.reducer.ranks) - sum(self.sizes)
+        more = self.length * len(self.ranks) - sum(self.sizes)
         flat = torch.cat([flat, flat.new_zeros(more)]) if more else flat
         return flat[self.position * self.length : (self.position + 1) * self.length]
 
     def apart(self, part: Tensor, group: Any) -> dict[str, Tensor]:
         """All ranks' parts gathered, as tensors of the parameters' shapes by name."""
-        size = len(self.reducer.ranks)
+        size = len(self.ranks)
         whole = _c10d.wait_tensor(_c10d.all_gather_into_tensor(part.detach().contiguous(), size, group.group_name))
         pieces = whole[: sum(self.sizes)].split(list(self.sizes))
         return {name: piece.reshape(shape) for name, piece, shape in zip(self.names, pieces, self.shapes, strict=True)}
@@ -304,7 +321,7 @@ def _flats(module: GeneratedModule) -> dict[str, _Flat]:
             shapes = tuple(tuple(stop - start for start, stop in part.box) for part in held)
             sizes = tuple(torch.Size(shape).numel() for shape in shapes)
             names = tuple(part.name for part in held)
-            found[name] = _Flat(reducer, names, sizes, shapes, list(reducer.ranks).index(module.rank))
+            found[name] = _Flat(reducer, names, sizes, shapes, module.rank)
     return found
 
 
@@ -315,11 +332,11 @@ def _copies(module: GeneratedModule, modules: Sequence[GeneratedModule], flats: 
     found = {name: sum(other.get(name) == box for other in boxes) for name, box in own.items()}
     for name, flat in flats.items():
         keys = [
-            (tuple((n, boxes[other.rank][n]) for n in each.names), each.position, len(each.reducer.ranks))
+            (tuple((n, boxes[other.rank][n]) for n in each.names), each.position, len(each.ranks))
             for other in modules
             for each in _flats(other).values()
         ]
-        mine = (tuple((n, own[n]) for n in flat.names), flat.position, len(flat.reducer.ranks))
+        mine = (tuple((n, own[n]) for n in flat.names), flat.position, len(flat.ranks))
         found[name] = keys.count(mine)
     return found
 
@@ -363,7 +380,7 @@ def _rank(
                     finish.gradients(own)
             found = _updated(finish, own, kept)
             for name, flat in flats.items():
-                group = groups[flat.reducer.ranks]
+                group = groups[flat.ranks]
                 new = flat.apart(found.pop(f"new {name}"), group)
                 found |= {f"new {n}": tensor for n, tensor in new.items()}
                 for key, like in state.items():

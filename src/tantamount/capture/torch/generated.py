@@ -8,19 +8,23 @@ other), one of a few operators, or one of nnScaler's runtime, whose meaning is w
 from __future__ import annotations
 
 import functools
+import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from math import inf
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.fx.node import _get_qualified_name
 
+from tantamount.capture.nnscaler.meetings import Made
 from tantamount.capture.nnscaler.modules import GeneratedModule
 from tantamount.capture.nnscaler.statements import Call, Dotted, Function, Name, Range, Statement, Value, refused
-from tantamount.capture.nnscaler.steps import ADAPTERS, Made, RankSteps
+from tantamount.capture.nnscaler.steps import ADAPTERS, RankSteps
+from tantamount.capture.torch.nnscaler_functions import RUNTIME
 from tantamount.capture.torch.sources import stated_line
 from tantamount.errors import UserError
 
@@ -38,6 +42,18 @@ _OPERATORS = {
         "gt", "ge", "and_", "or_", "invert",
     )
 }  # fmt: skip
+_NUMBERS: Mapping[str, Callable[..., Any]] = {  # functions of sizes and other numbers
+    **{f"math.{name}": getattr(math, name) for name in ("sqrt", "exp", "log", "log2", "floor", "ceil", "pow", "prod")},
+    **{f"builtins.{x.__name__}": x for x in (len, int, float, bool, abs, max, min, round, sum)},
+}
+_DROPPED = {
+    "scaled_dot_product_attention": "dropout_p"
+}  # how much of it functions drop; of others with `dropout` it is p
+_DRAWN = {
+    "bernoulli", "multinomial", "normal", "poisson", "rrelu", "gumbel_softmax", "rand", "randn", "randint", "randperm",
+    "rand_like", "randn_like", "randint_like", "fractional_max_pool2d", "fractional_max_pool3d",
+    "bernoulli_", "normal_", "uniform_", "exponential_", "geometric_", "cauchy_", "log_normal_", "random_",
+}  # fmt: skip
 _ATTRIBUTES = ("shape", "dtype", "device", "ndim")
 _NOT_TENSORS = {  # methods that leave the world of tensors
     "numpy", "tolist", "item", "data_ptr", "storage", "untyped_storage", "share_memory_", "pin_memory", "cuda", "xpu",
@@ -50,6 +66,11 @@ def _torch_functions() -> Mapping[str, Callable[..., Any]]:
     """The functions of PyTorch that take and give tensors, as they are written."""
     table: Any = torch.overrides.get_overridable_functions()
     found: dict[str, Callable[..., Any]] = {}
+    for owner in (F, torch.linalg, torch.special, torch.fft):  # nnScaler names some for where they are implemented
+        for function in table.get(owner, ()):
+            name = getattr(function, "__name__", "_")
+            if not name.startswith("_") and name not in _NOT_TENSORS:
+                found[_get_qualified_name(function)] = function
     for prefix, owner in (("torch", torch), ("torch.nn.functional", F), ("torch.Tensor", torch.Tensor)):
         known = {getattr(function, "__name__", "") for function in table.get(owner, ())}
         for name in known - _NOT_TENSORS:
@@ -80,8 +101,12 @@ class Running:
         for statement in function.body:
             note = statement.note.removeprefix("File ") if statement.note.startswith("File ") else ""
             said = f"{statement.text}   # {note}" if note else statement.text
-            with stated_line(self.module.path, statement.line, function.name, said):
+            with stated_line(self.module.path, statement.line, function.name, said), self._within(statement):
                 value = self._evaluated(statement.value, known, statement, function)
+            for name in statement.deleted:
+                if name not in known:
+                    raise self.error(statement, f"{name}, which nothing has made", "a name of a value")
+                del known[name]
             if statement.returns:
                 return value
             if statement.unpacked:
@@ -93,12 +118,23 @@ class Running:
                 known[statement.targets[0]] = value
         return None
 
+    @contextmanager
+    def _within(self, statement: Statement) -> Iterator[None]:
+        """The contexts that a statement is inside of."""
+        for call in statement.within:
+            plain = call.function == "torch.no_grad" and not call.args and not call.kwargs
+            if not plain and not (call.function == "torch.autocast" and call.kwargs.get("enabled") is False):
+                needed = "torch.no_grad(), or torch.autocast(enabled=False): other casts are a device's, not seen here"
+                raise self.error(statement, f"a statement inside of {call.function}()", needed)
+        with torch.no_grad() if any(x.function == "torch.no_grad" for x in statement.within) else nullcontext():
+            yield
+
     def _evaluated(self, value: Value, known: Mapping[str, Any], statement: Statement, inside: Function) -> Any:
         if isinstance(value, Name):
             if value.name in known:
                 return known[value.name]
             if value.name == "inf":
-                return inf
+                return math.inf
             raise self.error(statement, f"{value.name}, which nothing has made", "a name of a value")
         if isinstance(value, Dotted):
             return self._attribute(value.path, statement)
@@ -114,6 +150,8 @@ class Running:
         owner, _, name = path.partition(".")
         if owner == "self" and name in self.tensors:
             return self.tensors[name]
+        if path == "self.training":
+            return True
         if owner == "torch" and isinstance(
             getattr(torch, name, None), torch.dtype | torch.memory_format | torch.layout
         ):
@@ -130,6 +168,9 @@ class Running:
         kwargs = {key: self._evaluated(x, known, statement, inside) for key, x in call.kwargs.items()}
         if isinstance(kwargs.get("device"), int | str):
             kwargs["device"] = torch.device("cpu")
+        if _draws(name.rpartition(".")[2], kwargs):
+            needed = "no dropout (p=0), and nothing else that is drawn: what ranks draw is not said by a plan"
+            raise self.error(statement, f"numbers drawn at random: {statement.text}"[:300], needed)
         try:
             return self._function(name, statement)(*args, **kwargs)
         except UserError:
@@ -153,14 +194,14 @@ class Running:
             own = getattr(self, "_" + name.removeprefix(ADAPTERS).replace(".", "_"), None)
             if own is not None and name.removeprefix(ADAPTERS) in _ADAPTED:
                 return own
-        elif name.startswith(_FUNCTIONS) and name.removeprefix(_FUNCTIONS) in _RUNTIME:
-            return _RUNTIME[name.removeprefix(_FUNCTIONS)]
+        elif name.startswith(_FUNCTIONS) and name.removeprefix(_FUNCTIONS) in RUNTIME:
+            return RUNTIME[name.removeprefix(_FUNCTIONS)]
         elif name.startswith("_operator.") and name.removeprefix("_operator.") in _OPERATORS:
             return _OPERATORS[name.removeprefix("_operator.")]
         elif name == "builtins.getattr":
             return _read_attribute
-        elif name == "builtins.len":
-            return len
+        elif name in _NUMBERS:
+            return _NUMBERS[name]
         elif name.startswith("torch."):
             found = _torch_functions().get(name) or _CREATED.get(name.removeprefix("torch."))
             if found is not None:
@@ -201,9 +242,13 @@ class Running:
         return _chunks(itensor, len(ranks), dim)[self._position(ranks)].detach()
 
     def _broadcast(self, itensor: Any, shape: Any, dtype: Any, src: int, ranks: Sequence[int]) -> Tensor:
-        name = self._group(ranks).group_name
-        own = itensor.detach().contiguous() if self.module.rank == src else torch.empty(tuple(shape), dtype=dtype)
-        return _c10d.wait_tensor(_c10d.broadcast(own, list(ranks).index(src), name))
+        """A message to each of the others, whatever ranks these are."""
+        if self.module.rank != src:
+            return self._move((), shape, dtype, src, self.module.rank)
+        for rank in ranks:
+            if rank != src:
+                self._move(itensor, shape, dtype, src, rank)
+        return itensor
 
     def _move(self, tensor: Any, shape: Any, dtype: Any, src: int, dst: int) -> Tensor:
         name = self.unit.group_name
@@ -282,56 +327,17 @@ def _pair(tensor: Tensor, forward: Callable[[Tensor], Tensor], backward: Callabl
     return Both.apply(tensor)  # pyright: ignore[reportReturnType]
 
 
+def _draws(name: str, kwargs: Mapping[str, Any]) -> bool:
+    """True for a call that draws numbers at random."""
+    if "dropout" in name and name != "nndropout":
+        return kwargs.get("training", True) is not False and kwargs.get("p", 0.5) != 0
+    return name in _DRAWN or kwargs.get(_DROPPED.get(name, ""), 0) != 0
+
+
 def _read_attribute(value: Any, name: str) -> Any:
     if name not in _ATTRIBUTES:
         raise ValueError(f"the attribute {name}; known are {', '.join(_ATTRIBUTES)}")
     return getattr(value, name)
-
-
-# ---------------------------------------------------------------------------------------------- nnScaler's functions
-def _multiref(tensor: Tensor, times: int) -> Any:
-    return tensor if times == 1 else (tensor,) * times
-
-
-def _embedding(input: Tensor, weight: Tensor, padding_idx: int | None, start: int, stop: int) -> Tensor:  # noqa: A002
-    """Rows of a part of a table; tokens of other parts have zeros."""
-    if padding_idx is not None:
-        raise ValueError("an embedding with a padding index, whose row has no gradient")
-    if stop - start != weight.shape[0]:
-        raise ValueError(f"a table of {weight.shape[0]} rows for tokens {start} to {stop}")
-    outside = (input < start) | (input >= stop)
-    rows = F.embedding((input.long() - start).masked_fill(outside, 0), weight)
-    return rows.masked_fill(outside.unsqueeze(-1), 0.0)
-
-
-def _accumulated(*tensors: Tensor) -> Tensor:
-    return functools.reduce(operator.add, tensors)
-
-
-def _layer_norm(input: Tensor, weight: Any, bias: Any, normalized_shape: Any, eps: float = 1e-05) -> Tensor:  # noqa: A002
-    return F.layer_norm(input, tuple(normalized_shape), weight, bias, eps)
-
-
-_RUNTIME: Mapping[str, Callable[..., Any]] = {
-    "identity": lambda tensor: tensor,
-    "anchor": lambda name: None,
-    "multiref": _multiref,
-    "accum": _accumulated,
-    "fullslice": lambda input, *slicers: input[tuple(slicers)],  # noqa: A006
-    "embedding": _embedding,
-    "layer_norm": _layer_norm,
-    "to": lambda tensor, dtype_or_device: (
-        tensor.to(dtype_or_device) if isinstance(dtype_or_device, torch.dtype) else tensor
-    ),
-    "index_select": lambda input, index, dim: torch.index_select(input, dim, index),  # noqa: A006
-    "einsum": lambda *operands, equation: torch.einsum(equation, *operands),
-    "stack": lambda *tensors, dim=0: torch.stack(tensors, dim),
-    "cat": lambda *tensors, dim=0: torch.cat(tensors, dim),
-    "arange": lambda start, end, step, dtype, requires_grad=False: torch.arange(start, end, step, dtype=dtype),
-    "zeros": lambda size, dtype=None, requires_grad=False: torch.zeros(size, dtype=dtype),
-    "ones": lambda size, dtype=None, requires_grad=False: torch.ones(size, dtype=dtype),
-    "full": lambda size, fill_value, dtype=None, requires_grad=False: torch.full(size, fill_value, dtype=dtype),
-}
 
 
 # ---------------------------------------------------------------------------------------------- one microbatch
@@ -351,7 +357,10 @@ def run_rank(running: Running, steps: RankSteps, sample: Any) -> tuple[list[Any]
     for number, event in enumerate(steps.events):
         args = [value(reference) for reference in event.args]
         function = running.module.functions[event.function]
-        if event.kind == "forward":
+        if event.kind == "forward" and not event.differentiable:
+            with torch.no_grad():
+                made.append(running.call(function, args))
+        elif event.kind == "forward":
             entered[number] = [_entered(x) for x in args]
             made.append(running.call(function, entered[number]))
         elif event.kind == "adapter":
@@ -360,13 +369,15 @@ def run_rank(running: Running, steps: RankSteps, sample: Any) -> tuple[list[Any]
             made.append(_differentiable(found) if event.differentiable else found)
         else:
             with stated_line(running.module.path, event.line, "_train_step", f"backward of {event.function}"):
-                made.append(_backward(running, entered[event.of], [value(x) for x in event.outputs], args))
+                outputs = [value(x) for x in event.outputs]
+                made.append(_backward(running, entered[event.of], outputs, args, event.line))
     for name in steps.reducers:
         reducer = running.module.reducers[name]
         with stated_line(running.module.path, reducer.line, "reducer", name), torch.no_grad():
             for attribute in reducer.attributes:
                 if attribute in running.gradients:
-                    running.gradients[attribute] = running._all_reduce(running.gradients[attribute], reducer.ranks)
+                    summed = running._all_reduce(running.gradients[attribute], reducer.ranks)
+                    running.gradients[attribute] = summed / len(reducer.ranks) if reducer.mean else summed
     return [value(result) for result in steps.results], running.gradients
 
 
@@ -382,21 +393,29 @@ def _differentiable(value: Any) -> Any:
     return value.detach().requires_grad_() if fits else value
 
 
-def _backward(running: Running, entered: Sequence[Any], outputs: Sequence[Tensor], given: Sequence[Any]) -> Any:
+def _backward(
+    running: Running, entered: Sequence[Any], outputs: Sequence[Tensor], given: Sequence[Any], line: int
+) -> Any:
     """The gradients of a segment's arguments (one alone, or a tuple), those of parameters added to what there is."""
     inputs = [x for x in entered if isinstance(x, Tensor) and x.requires_grad]
     weights = {name: x for name, x in running.tensors.items() if x.requires_grad}
     pairs: dict[tuple[int, int], tuple[Tensor, Any]] = {}
     for output, gradient in zip(outputs, given, strict=True):
         pairs[id(output), id(gradient)] = (output, gradient)
-    found = torch.autograd.grad(
-        [output for output, _ in pairs.values()], [*inputs, *weights.values()], [g for _, g in pairs.values()],
-        allow_unused=True, retain_graph=False,
-    )  # fmt: skip
+    try:
+        found = torch.autograd.grad(
+            [output for output, _ in pairs.values()], [*inputs, *weights.values()], [g for _, g in pairs.values()],
+            allow_unused=True, retain_graph=False,
+        )  # fmt: skip
+    except (RuntimeError, TypeError) as problem:
+        said = f"{type(problem).__name__}: {problem}"[:300]
+        raise refused(running.module.path, line, said, "a backward pass that can be run") from problem
     for name, gradient in zip(weights, found[len(inputs) :], strict=True):
         if gradient is not None:
             running.gradients[name] = running.gradients[name] + gradient if name in running.gradients else gradient
     grads = found[: len(inputs)]
     if any(gradient is None for gradient in grads):
-        raise refused(running.module.path, 1, "an argument of a segment without a gradient", "one that it depends on")
+        raise refused(
+            running.module.path, line, "an argument of a segment without a gradient", "one that it depends on"
+        )
     return grads[0] if len(grads) == 1 else tuple(grads) if grads else None

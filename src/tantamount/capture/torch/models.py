@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, cast
@@ -22,7 +22,7 @@ from tantamount.limits import limits_from_environment
 __all__ = [
     "LoadInto", "captured", "is_foreign", "loader_of", "loading_of", "parameter_shapes", "state_names",
     "state_shapes", "state_values",
-    "with_tables",
+    "with_tables", "with_values", "without_inputs",
 ]  # fmt: skip
 
 LoadInto = Callable[[nn.Module, dict[str, Tensor]], object]
@@ -165,18 +165,23 @@ def loading_of(
 
 def with_tables(program: Program, model: nn.Module, names: frozenset[str]) -> Program:
     """The program with the values of some buffers and parameters recorded in it, as constants, instead of inputs."""
-    if not names:
-        return program
+    state = (*model.named_buffers(remove_duplicate=False), *model.named_parameters(remove_duplicate=False))
+    return with_values(program, {name: t for name, t in state if name in names})
+
+
+def with_values(program: Program, tensors: Mapping[str, Tensor]) -> Program:
+    """The program with the values of some inputs recorded in it, as constants. Those without values, or with more than
+    constants may have, stay inputs."""
     limits = limits_from_environment()
-    tensors = {
+    known = {
         name: t
-        for name, t in (*model.named_buffers(remove_duplicate=False), *model.named_parameters(remove_duplicate=False))
-        if name in names and t.device.type != "meta" and t.numel() <= limits.constant_elements and not t.is_complex()
+        for name, t in tensors.items()
+        if t.device.type != "meta" and t.numel() <= limits.constant_elements and not t.is_complex()
     }
     nodes: list[dict[str, Any]] = []
     constants = dict(program.document.get("constants", {}))
     for node in program.document["nodes"]:
-        tensor = tensors.get(node["name"]) if node["op"] == "placeholder" else None
+        tensor = known.get(node["name"]) if node["op"] == "placeholder" else None
         if tensor is None:
             nodes.append(node)
             continue
@@ -185,10 +190,17 @@ def with_tables(program: Program, model: nn.Module, names: frozenset[str]) -> Pr
             "data": [_number(x) for x in tensor.detach().cpu().reshape(-1).tolist()],
         }  # fmt: skip
         nodes.append({**node, "op": "get_attr", "target": node["name"]})
-    document = {**program.document, "nodes": nodes, "constants": constants}
     if not constants:
         return program
+    document = {**program.document, "nodes": nodes, "constants": constants}
     return replace(program, graph=graph_of(document, program.graph.path, limits), document=document)
+
+
+def without_inputs(program: Program, names: Collection[str]) -> Program:
+    """The program without some of its inputs, which nothing uses."""
+    nodes = [x for x in program.document["nodes"] if x["op"] != "placeholder" or x["name"] not in names]
+    document = {**program.document, "nodes": nodes}
+    return replace(program, graph=graph_of(document, program.graph.path, limits_from_environment()), document=document)
 
 
 def _number(value: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
@@ -19,20 +19,37 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
+from tantamount.capture.fields import Place
+from tantamount.capture.inplace import overwritten_before
 from tantamount.capture.job import job_of
-from tantamount.capture.nnscaler.layout import UNIT, Layout, groups_of, layouts, local_shape, mesh_of, same, unit_of
-from tantamount.capture.nnscaler.modules import GeneratedModule, Held
+from tantamount.capture.nnscaler.constructors import Held
+from tantamount.capture.nnscaler.layout import (
+    UNIT,
+    Layout,
+    groups_of,
+    layouts,
+    local_box,
+    local_shape,
+    mesh_of,
+    of_units,
+    same,
+    unit_of,
+)
+from tantamount.capture.nnscaler.modules import GeneratedModule
 from tantamount.capture.nnscaler.statements import refused
 from tantamount.capture.nnscaler.steps import RankSteps, Steps
+from tantamount.capture.orders import Order, in_order
 from tantamount.capture.programs import Program
 from tantamount.capture.torch.calling import path_name
 from tantamount.capture.torch.generated import Running, run_rank
+from tantamount.capture.torch.models import with_values, without_inputs
 from tantamount.capture.torch.problems import said
 from tantamount.capture.torch.programs import capture, capture_rank
 from tantamount.errors import TantamountError, UserError
 from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
+from tantamount.limits import limits_from_environment
 
 __all__ = [
     "AXIS", "Whole", "called", "collective_groups", "generated_job", "model_of", "sequential_model", "tensors_of",
@@ -135,14 +152,28 @@ def _stated(text: str) -> tuple[str, Tensor]:
 # ---------------------------------------------------------------------------------------------- the job
 @dataclass(frozen=True)
 class Whole:
-    """A tensor of the model: where its parts are in a unit, and the axes along which only one coordinate has them."""
+    """A tensor of the model: where its parts are in a unit, and the axes along which only one coordinate has them.
+    ``order`` is that of the blocks of which ranks have parts, if it is not the tensor's own; ``values``: of a buffer
+    that is no larger than recorded constants may be, what it holds."""
 
     name: str
     shape: tuple[int, ...]
     dtype: torch.dtype
     layout: Layout
     pinned: tuple[str, ...]
+    order: Order | None
     trained: bool
+    values: Tensor | None = field(default=None, compare=False)
+
+    def part(self, mesh: Mesh, rank: int) -> Tensor | None:
+        """The values that a rank of the unit has, if they are known."""
+        if self.values is None:
+            return None
+        values = self.values
+        if self.order is not None:
+            blocks = values.chunk(len(self.order.blocks), self.order.dim)
+            values = torch.cat([blocks[k] for k in self.order.blocks], self.order.dim)
+        return values[tuple(slice(*ends) for ends in local_box(mesh, self.shape, self.layout, rank))]
 
 
 def generated_job(modules: Sequence[GeneratedModule], steps: Steps, model: object, data: Sequence[str] = ()) -> Job:
@@ -161,17 +192,35 @@ def sequential_model(modules: Sequence[GeneratedModule], model: object, data: Se
             "plan-sequential-model", place=modules[0].path, found="no model", needed="the model of one device",
             hint="--model FILE.py:NAME",
         )  # fmt: skip
-    return model_of(model, data) if isinstance(model, str) else cast("tuple[nn.Module, Any]", model)
+    found, sample = model_of(model, data) if isinstance(model, str) else cast("tuple[nn.Module, Any]", model)
+    return found, _by_argument(sample, modules[0].arguments)
+
+
+def _by_argument(sample: Any, names: tuple[str, ...]) -> Any:
+    """A sample for a forward pass with these arguments, in their order: the whole, if it takes it as one."""
+    if isinstance(sample, dict) and set(sample) == set(names) and names:
+        return {name: sample[name] for name in names}
+    if isinstance(sample, tuple | list) and len(sample) == len(names) > 1:
+        return dict(zip(names, sample, strict=True))
+    return sample
 
 
 def _job(modules: Sequence[GeneratedModule], steps: Steps, model: nn.Module, sample: Any) -> Job:
     unit = unit_of(modules)
     mesh = mesh_of(modules, unit)
-    count, units = modules[0].microbatches, mesh.axes[UNIT]
+    count, units = modules[0].microbatches, len(modules) // unit
     tensors = tensors_of(modules[:unit], mesh, model)
     leaves = _leaves(sample)
     results = _results(modules[:unit], steps, mesh)
-    specification = _specification(model, sample, count * units)
+    apart = isinstance(sample, dict) and bool(sample) and set(sample) == set(modules[0].arguments)
+    specification = _specification(model, sample, count * units, apart=apart)
+    unused = _unused(modules[0].path, model, tensors, specification.graph)
+    tensors = tuple(
+        replace(whole, values=None) if f"new {whole.name}" in specification.graph.output_nodes else whole
+        for whole in tensors
+    )
+    known = {whole.name: whole.values for whole in tensors if whole.values is not None}
+    specification = with_values(without_inputs(specification, unused), known)
     _check_held(modules, unit)
     traced = [
         rank for rank in range(len(modules)) if rank < unit or not same(modules[rank % unit], modules[rank], unit)
@@ -182,7 +231,11 @@ def _job(modules: Sequence[GeneratedModule], steps: Steps, model: nn.Module, sam
     }
     loss = _pinned(mesh, {rank for rank in range(unit) if results[rank]}, modules[0].path)
     axes = {AXIS: count, **mesh.axes}
-    graphs: dict[str, Graph] = {"spec": specification.graph}
+    orders = {whole.name: whole.order for whole in tensors if whole.order is not None}
+    place = Place(modules[0].path, "add_full_map", limits_from_environment())
+    inputs = {name: order for name, order in orders.items() if name not in known}
+    outputs = {f"grad {whole.name}": whole.order for whole in tensors if whole.trained and whole.order is not None}
+    graphs: dict[str, Graph] = {"spec": in_order(specification.graph, inputs, outputs, place)}
     graphs |= {f"rank{rank}": program.graph for rank, program in programs.items()}
     one = [f"rank{rank if rank in programs else rank % unit}" for rank in range(len(modules))]
     names = one * count
@@ -234,18 +287,19 @@ def _is_group(name: str) -> bool:
 def _inputs(axes: Mapping[str, int], tensors: Sequence[Whole], leaves: Mapping[str, Tensor]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for whole in tensors:
-        placed = {name: str(placement) for name, placement in whole.layout}
-        found[whole.name] = [placed.get(axis, "Replicate()") for axis in axes]
+        if whole.values is None:
+            placed = {name: str(placement) for name, placement in whole.layout}
+            found[whole.name] = [placed.get(axis, "Replicate()") for axis in axes]
     for name, leaf in leaves.items():
         cut = "Shard(0)" if leaf.dim() else "Replicate()"
-        found[name] = [cut if axis in (AXIS, UNIT) else "Replicate()" for axis in axes]
+        found[name] = [cut if axis == AXIS or of_units(axis) else "Replicate()" for axis in axes]
     return found
 
 
 def _outputs(axes: Mapping[str, int], tensors: Sequence[Whole], loss: Sequence[str]) -> dict[str, Any]:
     summed = 'Partial("sum")'
     found: dict[str, Any] = {
-        "loss": [summed if axis in (AXIS, UNIT) or axis in loss else "Replicate()" for axis in axes]
+        "loss": [summed if axis == AXIS or of_units(axis) or axis in loss else "Replicate()" for axis in axes]
     }
     for whole in tensors:
         if whole.trained:
@@ -265,35 +319,58 @@ def tensors_of(modules: Sequence[GeneratedModule], mesh: Mesh, model: nn.Module)
                 raise refused(module.path, 1, f"two parts of {part.name} on one rank", "one")
             held[part.name][module.rank] = part
     own = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-    missing, more = [name for name in own if name not in held], [name for name in held if name not in own]
-    if missing or more:
-        found = f"{', '.join(missing[:6])} only in the model" if missing else f"{', '.join(more[:6])} only in the plan"
-        raise UserError(
-            "plan-sequential-model", place=modules[0].path, found=found, needed="the model that the plan was made of",
-            hint="arguments of the model may be given: --model 'llama.py:Llama(layers=4)'",
-        )  # fmt: skip
+    more = [name for name in held if name not in own]
+    if more:
+        raise _other_model(modules[0].path, f"{', '.join(more[:6])} only in the plan")
     wholes: list[Whole] = []
     for name, tensor in own.items():
+        if name not in held:  # the model's program must not use it
+            continue
         parts = held[name]
-        first = next(iter(parts.values()))
+        rank, first = next(iter(parts.items()))
+        place = modules[rank].path
         if any(part.shape != tuple(tensor.shape) for part in parts.values()):
             raise UserError(
                 "plan-sequential-model", place=f"{modules[0].path}: {name}", found=f"shape {first.shape} in the plan",
                 needed=f"{tuple(tensor.shape)}, as in the model",
             )  # fmt: skip
         if any(part.dtype != str(tensor.dtype) for part in parts.values()):
-            raise refused(modules[0].path, 1, f"{name} as {first.dtype}", f"{tensor.dtype}, as in the model")
+            raise refused(place, first.line, f"{name} as {first.dtype}", f"{tensor.dtype}, as in the model")
         placed = layouts(mesh, tuple(tensor.shape), {rank: part.box for rank, part in parts.items()})
         if placed is None:
             raise refused(
-                modules[0].path, 1, f"parts of {name} that no placements along {', '.join(mesh.names)} describe",
+                place, first.line, f"parts of {name} that no placements along {', '.join(mesh.names)} describe",
                 "parts of one size, on all ranks along an axis or on one",
             )  # fmt: skip
         trained = isinstance(tensor, nn.Parameter) and tensor.requires_grad
         if any(part.trained != trained for part in parts.values()):
-            raise refused(modules[0].path, 1, f"{name}, which is trained on one side only", "the same on both")
-        wholes.append(Whole(name, tuple(tensor.shape), tensor.dtype, *placed, trained))
+            raise refused(place, first.line, f"{name}, which is trained on one side only", "the same on both")
+        wholes.append(Whole(name, tuple(tensor.shape), tensor.dtype, *placed, trained, _values(tensor)))
     return tuple(wholes)
+
+
+def _values(tensor: Tensor) -> Tensor | None:
+    """The values of a buffer, if they can be recorded."""
+    few = tensor.numel() <= limits_from_environment().constant_elements
+    known = few and not isinstance(tensor, nn.Parameter) and tensor.device.type != "meta" and not tensor.is_complex()
+    return tensor if known else None
+
+
+def _other_model(path: str, found: str) -> UserError:
+    return UserError(
+        "plan-sequential-model", place=path, found=found, needed="the model that the plan was made of",
+        hint="arguments of the model may be given: --model 'llama.py:Llama(layers=4)'",
+    )  # fmt: skip
+
+
+def _unused(path: str, model: nn.Module, tensors: Sequence[Whole], program: Graph) -> set[str]:
+    """The parameters and buffers that the plan has not, which must be those that the model does not use."""
+    known = {whole.name for whole in tensors}
+    names = {name for name, _ in (*model.named_parameters(), *model.named_buffers())} - known
+    missing = sorted(node.name for node in program.inputs if node.name in names and program.users.get(node.name))
+    if missing:
+        raise _other_model(path, f"{', '.join(missing[:6])} only in the model")
+    return names
 
 
 def _leaves(sample: Any) -> dict[str, Tensor]:
@@ -303,9 +380,9 @@ def _leaves(sample: Any) -> dict[str, Tensor]:
 
 def _results(modules: Sequence[GeneratedModule], steps: Steps, mesh: Mesh) -> list[bool]:
     found = [len(steps.ranks[module.rank].results) for module in modules]
-    if not any(found) or max(found) > 1:
-        raise refused(modules[0].path, 1, f"steps that return {max(found)} values for a microbatch", "one, the loss")
-    return [number == 1 for number in found]
+    if not any(found):
+        raise refused(modules[0].path, 1, "steps that return nothing", "the loss, first of what is returned")
+    return [number > 0 for number in found]
 
 
 def _pinned(mesh: Mesh, ranks: set[int], path: str) -> tuple[str, ...]:
@@ -316,8 +393,17 @@ def _pinned(mesh: Mesh, ranks: set[int], path: str) -> tuple[str, ...]:
     return placed[1]
 
 
-def _specification(model: nn.Module, sample: Any, times: int) -> Program:
-    """Loss and gradients on one device, with the data of all microbatches and units."""
+def _given(batch: Any, arguments: tuple[str, ...]) -> Any:
+    """The sample as the step takes it: the arguments of a forward pass one after the other, or one alone."""
+    if not isinstance(batch, dict) or not arguments or set(batch) != set(arguments):
+        return batch
+    given: tuple[Any, ...] = tuple(batch.values())
+    return given if len(given) > 1 else next(iter(given))
+
+
+def _specification(model: nn.Module, sample: Any, times: int, *, apart: bool) -> Program:
+    """Loss and gradients on one device, with the data of all microbatches and units; parts of a sample are arguments of
+    their own if they are ``apart``."""
     values, structure = pytree.tree_flatten(sample)
     whole = [
         torch.zeros((x.shape[0] * times, *x.shape[1:]), dtype=x.dtype, device=x.device)
@@ -330,7 +416,8 @@ def _specification(model: nn.Module, sample: Any, times: int) -> Program:
     def step(**leaves: Tensor) -> dict[str, Tensor]:
         given = iter([leaves[name] for name in names])
         data = pytree.tree_unflatten([next(given) if isinstance(x, Tensor) else x for x in whole], structure)
-        loss = model(data)
+        result = model(**data) if apart else model(data)
+        loss = next(iter(result), None) if isinstance(result, tuple | list) else result
         if not isinstance(loss, Tensor) or loss.dim():
             raise TypeError(f"the model returns {type(loss).__name__}, and not a loss of one number")
         loss.backward()
@@ -349,7 +436,7 @@ def _rank(
     names = list(_leaves(sample))
     owned = {part.name: attribute for attribute, part in module.held.items()}
     local = {
-        whole.name: torch.empty(local_shape(mesh, whole.shape, whole.layout, module.rank), dtype=whole.dtype)
+        whole.name: torch.empty(local_shape(mesh, whole.shape, whole.layout, module.rank % unit), dtype=whole.dtype)
         for whole in tensors
     }
     data = [torch.empty_like(x) for x in values if isinstance(x, Tensor)]
@@ -368,7 +455,7 @@ def _rank(
             leaves = iter([given[name] for name in names])
             batch = pytree.tree_unflatten([next(leaves) if isinstance(x, Tensor) else x for x in values], structure)
             running = Running(module, own, groups, inside, first)
-            results, gradients = run_rank(running, steps, batch)
+            results, gradients = run_rank(running, steps, _given(batch, module.arguments))
             found: dict[str, Tensor] = {"loss": results[0].detach() if loss else torch.zeros(())}
             for whole in tensors:
                 if whole.trained:
@@ -378,4 +465,8 @@ def _rank(
 
         return step, (), {"kwargs": {**local, **dict(zip(names, data, strict=True))}}
 
-    return capture_rank(build, module.rank, dict(mesh.axes))
+    program = capture_rank(build, module.rank, dict(mesh.axes))
+    for node in overwritten_before(program.graph):
+        raise refused(module.path, 1, f"segments that overwrite {node.name}", "segments that leave what they are given")
+    known = {x.name: part for x in tensors if (part := x.part(mesh, module.rank % unit)) is not None}
+    return with_values(program, known)
