@@ -28,6 +28,8 @@ from tantamount.diagnosis.naming import Account
 from tantamount.diagnosis.parted import Parted, first_value, unrepaired
 from tantamount.diagnosis.relations import relation_that_proves
 from tantamount.diagnosis.search import Repair, find_repairs
+from tantamount.diagnosis.totals import Totals
+from tantamount.diagnosis.twins import kind_of, twin_of
 from tantamount.diagnosis.unreduced import Summand, bare_summand, misuse, summand_of
 from tantamount.diagnosis.value_matches import Part
 from tantamount.effort import Stopped, within
@@ -79,6 +81,8 @@ def find_mismatch(
             repair, told = found, said if found.right else replace(said, hint=NO_HINT)  # all is made right, or no hint
         if told is not None and told.sure:
             break
+    seen = repair or parted
+    search.totals = None if seen is None else Totals(seen.matches.replay)
     alone = proves is None
     if alone and repair is not None and told is not None and repair.of_input and repair.right:  # no other stays wrong
         relation = relation_that_proves(repair.matches, repair.edit, repair.repaired, proof.options.silent())
@@ -110,7 +114,8 @@ def find_mismatch(
                     done = [report.name for report in failing]  # nothing else is wrong
                 if first is not None and first.kind == "unreduced":
                     reductions = dict.fromkeys(done, first.difference)
-                rest = [report for report in failing if report.name not in done]
+                known = bool(search.specification.values)  # else forms say nothing
+                rest = [report for report in failing if known and report.name not in done]
                 first = _by_forms(search, rest, nodes, first, reductions)
     except Stopped:
         left = proof.options.effort.left()
@@ -204,6 +209,7 @@ class _Search:
         self.specification = proof.specification
         self.implementation = proof.implementation
         self.summands: dict[str, Summand | None] = {}
+        self.totals: Totals | None = None  # by values, of what nodes may be summands
         self.order = {node.name: k for k, node in enumerate(proof.job.specification.nodes)}
 
     @cached_property
@@ -421,8 +427,11 @@ class _Search:
         it."""
         if name not in self.summands:
             value = self.specification.values.get(name)
+            among = None if self.totals is None else self.totals.like(name)
             self.summands[name] = (
-                summand_of(self.store, self.job, self.implementation, value) if isinstance(value, Tensor) else None
+                summand_of(self.store, self.job, self.implementation, value, among)
+                if isinstance(value, Tensor)
+                else None
             )
         return self.summands[name]
 
@@ -452,36 +461,18 @@ class _Search:
         return None
 
     def _twin(self, name: str) -> str | None:
-        """The implementation node with the same operator at the same place in its order; preferably from the same
-        source line, else made of inputs of the same names."""
-        node = self.job.specification.by_name[name]
-        graph = self.job.implementation[0]
-        kind = _kind(self.job.specification, node)
-        same = [n for n in graph.nodes if n.op == node.op and _kind(graph, n) == kind]
-        mine = [n for n in self.job.specification.nodes if _kind(self.job.specification, n) == kind]
-        here = None if node.source is None else (node.source.file, node.source.line)
-        lined = [n for n in same if n.source is not None and (n.source.file, n.source.line) == here]
-        if lined:
-            same = lined
-            mine = [n for n in mine if n.source is not None and (n.source.file, n.source.line) == here]
-        else:
-            made_of, theirs = _inputs_above(self.job.specification), _inputs_above(graph)
-            close = [n for n in same if theirs[n.name] == made_of[name]]
-            if close:
-                same, mine = close, [n for n in mine if made_of[n.name] == made_of[name]]
-        position = [n.name for n in mine].index(name)
-        return same[position].name if position < len(same) else None
+        return twin_of(self.job.specification, self.job.implementation[0], name)
 
     def _below(self, name: str, end: str) -> str | None:
         """The implementation node that plays the part of the first operator, between ``name`` and ``end``, of which
         both sides have as many."""
         graph = self.job.specification
         above = ancestors(graph, end)
-        counts = [Counter(_kind(one, n) for n in one.nodes) for one in (graph, self.job.implementation[0])]
+        counts = [Counter(kind_of(one, n) for n in one.nodes) for one in (graph, self.job.implementation[0])]
         for node in graph.nodes:
             if node.op != "call" or node.name not in above or self._related(node.name):
                 continue
-            kind = _kind(graph, node)
+            kind = kind_of(graph, node)
             if counts[0][kind] == counts[1][kind] and name in ancestors(graph, node.name):
                 return self._twin(node.name)
         return None
@@ -564,30 +555,12 @@ def _other_number(mine: Node, theirs: Node) -> tuple[float, float] | None:
     return next(((a, b) for a, b in pairs if isinstance(a, float) and isinstance(b, float) and a != b), None)
 
 
-def _inputs_above(graph: Graph) -> dict[str, frozenset[str]]:
-    """The names of the inputs that each node is made of."""
-    found: dict[str, frozenset[str]] = {}
-    for node in graph.nodes:
-        own = frozenset((node.name,)) if node.op == "input" else frozenset[str]()
-        found[node.name] = own.union(*(found[ref] for ref in references(node)))
-    return found
-
-
 def _headline(name: str, twin: str, finding: Finding) -> str:
     """One sentence: what a missing reduction says first, else what differs between which tensors."""
     first = finding.text.partition("\n")[0]
     if finding.kind == "unreduced":
         return re.sub(r" \(`[^`]*`\)", "", first)  # code that is no place in a file is for the details
     return f"{twin} is not the specification's {name}: {first}"
-
-
-def _kind(graph: Graph, node: Node) -> tuple[object, ...]:
-    """Equal for nodes that play the same part: the operator, and for one of several results its number."""
-    items: list[object] = []
-    while node.target == "getitem":
-        items.append(node.args[1])
-        node = graph.by_name[next(iter(references(node)))]
-    return (unwrapped(node.target, node.args), *items)
 
 
 def _has_term(x: Polynomial, finding: Finding) -> bool:

@@ -22,7 +22,7 @@ from tantamount.proof.proof import nothing_of
 from tantamount.proof.simplified import prove_simplified
 from tantamount.refinement.reports import any_refuted, explained, still_open, unrefuted, with_more
 from tantamount.refinement.result import Refinement, limits_hit
-from tantamount.refinement.state import LONG, MANY_RANKS, SHARE, State
+from tantamount.refinement.state import LESS, LONG, MANY_RANKS, SHARE, State
 from tantamount.refinement.unstated import unless_draws_are_unstated
 from tantamount.verdict import Mismatch, OutputReport, Verdict
 
@@ -119,7 +119,6 @@ def refine_job(
 
 
 _AGREEING = 2  # inputs on which both programs agree before a proof takes more effort
-_LESS = 1.5  # CPU seconds that looking for a repair of it may take less than the bound says
 
 
 def _once() -> Align:
@@ -190,6 +189,7 @@ def _refine(state: State, options: Options, doubtful: bool, known: Proof | None)
     except Grown:
         _explained_by_values(state, left[0].found if left else None, options)
         return
+    state.is_run(proof)
     checked = tuple(map(state.unknown, job.outputs)) if doubtful else _compared(state, proof)
     clock.lap("outputs")
     if not doubtful:  # what is wrong is told by values, mostly, which need none
@@ -298,8 +298,7 @@ def _not_proved(
     if failing:
         if patience is not None:
             state.assumptions = proof.assumptions()  # now: comparing forms may be cut off
-        spent = sum(state.clock.seconds.values())
-        more = 0.5 * spent if patience is None else -_LESS
+        more = state.more_seconds() if patience is None else -LESS
         mismatch, reductions = find_mismatch(proof, failing, searched.plan, more, patience)
         state.clock.lap("localise")
         if len(failing) > 1:  # of one the mismatch says it

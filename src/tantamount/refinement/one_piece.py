@@ -27,6 +27,7 @@ from tantamount.verdict import Mismatch, OutputReport, Verdict
 
 __all__ = ["Executed", "executed", "is_wrong", "of_one_piece", "takes_little"]
 
+_SMALL = "it differs where it was executed, by too little to tell"
 _AGREEING = 2  # inputs on which both programs agree before they are left to a proof
 
 
@@ -42,12 +43,15 @@ class Executed:
 # ------------------------------------------------------------------------------------------------ the whole job
 def executed(job: Job, left: Open | None, outputs: tuple[OutputReport, ...], options: Options) -> Executed | None:
     """The result of executing the whole job, if it refutes all outputs that are not proved in pieces: those before the
-    one that is ``left``, if they say anything. ``outputs`` are the reports so far."""
+    one that is ``left``, if they say anything. ``outputs`` are the reports so far. What differs there by too little to
+    tell needs no proof, for there is none: others are refuted, and it stays open."""
 
     def way() -> Executed | None:  # what it raises whoever looks at the job with a proof meets again, and says so
         found = _executed(job, left, outputs, options)
-        settled = found is not None and found.searched.counterexample and _settled(found.searched.outputs)
-        return found if settled else None
+        if found is None or not found.searched.counterexample or not _settled(found.searched):
+            return None
+        told = [replace(o, reason=_SMALL) if o.name in found.searched.small else o for o in found.searched.outputs]
+        return replace(found, searched=replace(found.searched, outputs=tuple(told)))
 
     return options.effort.trying(way)
 
@@ -60,8 +64,8 @@ def takes_little(job: Job, options: Options) -> bool:
         return False
 
 
-def _settled(outputs: tuple[OutputReport, ...]) -> bool:
-    return all(one.verdict in (Verdict.PROVED, Verdict.REFUTED) for one in outputs)
+def _settled(found: Searched) -> bool:
+    return all(one.verdict in (Verdict.PROVED, Verdict.REFUTED) or one.name in found.small for one in found.outputs)
 
 
 def _executed(job: Job, left: Open | None, outputs: tuple[OutputReport, ...], options: Options) -> Executed | None:
