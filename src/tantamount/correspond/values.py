@@ -5,7 +5,7 @@ Everything is compared by a few random projections: they are linear, so that mul
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, reduce
 from itertools import product
 from math import isfinite, isinf, isnan, prod
@@ -22,7 +22,7 @@ from tantamount.semantics.reference import Array
 
 __all__ = [
     "Box", "Parts", "added_up", "close", "cut", "direction", "fingerprint", "parted_as", "placements", "rows_of",
-    "summable", "windows",
+    "summable", "totals", "windows",
 ]  # fmt: skip
 
 P = TypeVar("P")
@@ -35,6 +35,7 @@ _SAME = 1e-6  # by how much the scales of equal tensors may differ, relative to 
 _INFINITY = 123456.789  # times the largest number stands for it in projections
 _HUGE = 30.0  # times an ordinary element: beside what is larger the others are compared once more
 _CANCELLED = (1e-18, 1e-12)  # of the largest element: what is left of numbers that cancel out, which nothing decides
+_NEAR_SLOPE = 1e-5  # relative to a slope: keys that are the same have slopes that differ by less
 _TOGETHER = 1 << 18  # elements of tensors that are looked at as one
 _LOOKED_AT = 1024  # elements that say what an ordinary one is
 
@@ -174,6 +175,47 @@ def added_up(values: Sequence[Array]) -> Array:
     return np.asarray(reduce(np.add, values) if values[0].dtype.kind == "f" else np.sum(np.stack(values), axis=0))
 
 
+def totals(groups: Sequence[Sequence[Array]]) -> list[Array | None]:
+    """The sum of each of several groups of tensors; ``None`` of those that are not :func:`summable`. Groups of as many
+    tensors of one shape are added up at the cost of about one."""
+    found: list[Array | None] = [None] * len(groups)
+    alike: dict[object, list[int]] = {}
+    for k, values in enumerate(groups):
+        first = values[0]
+        kind = first.shape, first.dtype
+        if (
+            len(values) > 1
+            and first.size
+            and first.dtype.kind == "f"
+            and all((v.shape, v.dtype) == kind for v in values)
+        ):
+            alike.setdefault((len(values), *kind), []).append(k)
+            continue
+        with np.errstate(invalid="ignore"):
+            found[k] = added_up(values) if summable(values) else None
+    for numbers in alike.values():
+        size = len(groups[numbers[0]]) * groups[numbers[0]][0].size
+        step = max(1, _TOGETHER // size)
+        for begin in range(0, len(numbers), step):
+            some = numbers[begin : begin + step]
+            members = [np.stack([groups[k][j] for k in some]) for j in range(len(groups[some[0]]))]
+            with np.errstate(all="ignore"):  # an infinity of a mask on one rank, another one on the next
+                added = reduce(np.add, members)
+                apart = [_most(one - members[0]) for one in members[1:]]
+                same = np.all([a <= _ROUNDING * np.maximum(_most(one), 1e-300)
+                               for a, one in zip(apart, members[1:], strict=True)], axis=0)  # fmt: skip
+            finite = np.isfinite(apart).all(axis=0)
+            for at, k in enumerate(some):
+                if not same[at] and (finite[at] or summable(groups[k])):
+                    found[k] = added[at]
+    return found
+
+
+def _most(rows: Array) -> Array:
+    """The largest element of each of several tensors, by size."""
+    return np.asarray(np.abs(rows).reshape(len(rows), -1).max(axis=1))
+
+
 def windows(effort: Effort, whole: Array, shape: tuple[int, ...]) -> Iterator[tuple[Box | None, Array]]:
     """The parts of a tensor that have a shape (dimensions of size 1 do not count): the whole (without a box) or equal
     blocks, in order. A part without elements is none of a tensor that has some."""
@@ -227,6 +269,8 @@ class Parts(Generic[P]):
     def __init__(self) -> None:
         self._found: dict[object, list[tuple[P, float]]] = {}
         self._holed: set[tuple[int, ...]] = set()  # shapes of those in which something is not a number
+        self._slopes: dict[tuple[int, str], list[float]] = {}  # by size and kind: what multiples have in common
+        self._sorted: dict[tuple[int, str], Array] = {}
 
     def add(self, part: P, value: Array) -> None:
         """Remember a tensor; one without finite numbers is not found again."""
@@ -239,6 +283,10 @@ class Parts(Generic[P]):
 
     def _add(self, part: P, value: Array, key: object, scale: float) -> None:
         if key is not None:
+            if key not in self._found and scale:
+                kind = value.size, value.dtype.kind
+                self._slopes.setdefault(kind, []).append(_slope_of(key))
+                self._sorted.pop(kind, None)
             self._found.setdefault(key, []).append((part, scale))
         if _holes(value):
             self._holed.add(value.shape)
@@ -251,9 +299,21 @@ class Parts(Generic[P]):
     def multiples_of_all(self, values: Sequence[Array]) -> list[Iterator[tuple[P, float]]]:
         """:meth:`multiples` of each of several tensors, at the cost of about one for each shape and kind of element. Of
         a wrong program much may be not a number: that is not looked for where nothing like it was added."""
-        some = [k for k, value in enumerate(values) if self._may_have(value)]
-        keys = dict(zip(some, _keys([values[k] for k in some]), strict=True))
-        return [self._multiples(value, *keys.get(k, (None, 0.0))) for k, value in enumerate(values)]
+        return [self._multiples(value, *key) for value, key in zip(values, _keys(values, self._near), strict=True)]
+
+    def _near(self, values: Sequence[Array], rows: Array) -> Array:
+        """True for each of several tensors of one size and kind, which are also laid out in ``rows``, whose key may be
+        that of one that was added: its slope is the same to more digits than a key has."""
+        kind = values[0].size, values[0].dtype.kind
+        if kind not in self._sorted:
+            self._sorted[kind] = np.sort(np.array(self._slopes.get(kind, ()), dtype=np.float64))
+        known, slopes = self._sorted[kind], _slopes(rows)
+        apart = _NEAR_SLOPE * np.abs(slopes)
+        with np.errstate(invalid="ignore"):
+            found = np.searchsorted(known, slopes - apart) < np.searchsorted(known, slopes + apart, "right")
+        for k in np.flatnonzero(~np.isfinite(slopes)):  # masks, and what is not a number: one by one
+            found[k] = self._may_have(values[k])
+        return np.asarray(found)
 
     def _may_have(self, value: Array) -> bool:
         return value.shape in self._holed or not _holes(value)
@@ -288,8 +348,11 @@ def _key(value: Array) -> tuple[object, float]:
     return _key_of(value, direction(value))
 
 
-def _keys(values: Sequence[Array]) -> list[tuple[object, float]]:
-    """:func:`_key` of several tensors, at the cost of about one for each size and kind of element."""
+def _keys(
+    values: Sequence[Array], near: Callable[[Sequence[Array], Array], Array] | None = None
+) -> list[tuple[object, float]]:
+    """:func:`_key` of several tensors, at the cost of about one for each size and kind of element; ``None`` of those
+    that are not ``near`` what matters."""
     alike: dict[tuple[int, str], list[int]] = {}
     for k, value in enumerate(values):
         alike.setdefault((value.size, value.dtype.kind), []).append(k)
@@ -299,8 +362,25 @@ def _keys(values: Sequence[Array]) -> list[tuple[object, float]]:
         for begin in range(0, len(numbers), step):
             some = numbers[begin : begin + step]
             rows = np.stack([values[k].reshape(-1) for k in some])
+            if near is not None and size:
+                kept = near([values[k] for k in some], rows)
+                found |= dict.fromkeys([k for k, one in zip(some, kept, strict=True) if not one], (None, 0.0))
+                some, rows = [k for k, one in zip(some, kept, strict=True) if one], rows[kept]
             found |= {k: _key_of(values[k], one) for k, one in zip(some, _directions(rows), strict=True)}
     return [found[k] for k in range(len(values))]
+
+
+def _slopes(rows: Array) -> Array:
+    """The first number of the key of each of several tensors, laid out in rows; of those that are not finite, or
+    vanish, it is no finite number."""
+    with np.errstate(all="ignore"):
+        first, other = np.einsum("ij,kj->ki", np.asarray(rows, dtype=np.float64), _weights(rows.shape[1])[:2])
+        return np.asarray(other / first)
+
+
+def _slope_of(key: object) -> float:
+    """The first number of a key."""
+    return float(key[2][0]) if isinstance(key, tuple) and len(key) > 2 else np.inf
 
 
 def _key_of(value: Array, found: tuple[tuple[str, ...], float] | None) -> tuple[object, float]:

@@ -6,12 +6,12 @@ goes into calling operators.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import NamedTuple
 
 import numpy as np
 
-from tantamount.correspond.values import added_up, summable
+from tantamount.correspond.values import totals
 from tantamount.diagnosis.edits import Edit
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import Part, ValueMatches
@@ -74,18 +74,17 @@ def _summands(
     """The parts of specification tensors that the values of nodes, which lead others, on several ranks add up to."""
     if matches.job.mesh.world_size == 1:
         return {}
-    totals = [((k, place), total) for k, place in places for total in _totals(matches, known[k], place)]
-    parts = matches.parts_of_all([total for _, total in totals])
+    groups = [(one, members) for one in places for members in matches.led.get(one[1], ())]
+    values = [[_value(matches, known[k], one) for one in members] for (k, _), members in groups]
+    added = [(one, total) for (one, _), total in zip(groups, totals(values), strict=True) if total is not None]
+    parts = matches.parts_of_all([total for _, total in added])
     found: dict[tuple[int, Place], Part] = {}
-    for (one, _), part in zip(totals, parts, strict=True):
+    for (one, _), part in zip(added, parts, strict=True):
         if part is not None:
             found.setdefault(one, part)
     return found
 
 
-def _totals(matches: ValueMatches, known: Mapping[Place, Array], place: Place) -> Iterator[Array]:
-    for members in matches.led.get(place, ()):
-        values = [known[one] if one in known else matches.value(one) for one in members]
-        if summable(values):
-            with np.errstate(invalid="ignore"):  # an infinity of a mask on one rank, another one on the next
-                yield added_up(values)
+def _value(matches: ValueMatches, known: Mapping[Place, Array], place: Place) -> Array:
+    """The value of a place with a change."""
+    return known[place] if place in known else matches.value(place)
