@@ -206,7 +206,7 @@ def totals(groups: Sequence[Sequence[Array]]) -> list[Array | None]:
                                for a, one in zip(apart, members[1:], strict=True)], axis=0)  # fmt: skip
             finite = np.isfinite(apart).all(axis=0)
             for at, k in enumerate(some):
-                if not same[at] and (finite[at] or summable(groups[k])):
+                if not same[at] if finite[at] else summable(groups[k]):
                     found[k] = added[at]
     return found
 
@@ -275,10 +275,15 @@ class Parts(Generic[P]):
     def add(self, part: P, value: Array) -> None:
         """Remember a tensor; one without finite numbers is not found again."""
         self._add(part, value, *_key(value))
+        if _holes(value):
+            self._holed.add(value.shape)
 
     def add_all(self, parts: Sequence[tuple[P, Array]]) -> None:
         """Remember several tensors of one shape and kind of element, at the cost of about one."""
-        for (part, value), key in zip(parts, _keys([value for _, value in parts]), strict=True):
+        values = [value for _, value in parts]
+        if values and _holes(np.stack(values)):
+            self._holed.add(values[0].shape)
+        for (part, value), key in zip(parts, _keys(values), strict=True):
             self._add(part, value, *key)
 
     def _add(self, part: P, value: Array, key: object, scale: float) -> None:
@@ -288,8 +293,6 @@ class Parts(Generic[P]):
                 self._slopes.setdefault(kind, []).append(_slope_of(key))
                 self._sorted.pop(kind, None)
             self._found.setdefault(key, []).append((part, scale))
-        if _holes(value):
-            self._holed.add(value.shape)
 
     def multiples(self, value: Array) -> Iterator[tuple[P, float]]:
         """The tensors of which a tensor is a multiple, and which multiple it is, in the order in which they were added.
