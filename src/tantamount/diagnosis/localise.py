@@ -71,7 +71,8 @@ def find_mismatch(
     parted: Parted | None = None
     tell = once(lambda one: account(one.matches, one.edit, one.c, proof.job))
 
-    followed = Followed(proof, proof.options.effort.bounds.repair_seconds + max(seconds, 0.0), refuted, tell, proves)
+    more = seconds if patience is None else max(seconds, 0.0)
+    followed = Followed(proof, proof.options.effort.bounds.repair_seconds + more, refuted, tell, proves)
     for found in find_repairs(plan, refuted, seconds, followed.of_all) if plan is not None and refuted else ():
         if isinstance(found, Parted):
             parted = found

@@ -209,10 +209,11 @@ def _refine(state: State, options: Options, doubtful: bool, known: Proof | None)
 
 def _known_as_wrong(state: State, left: Open | None, options: Options, early: bool = False) -> bool:
     """True if executing the job refutes all outputs but those that are proved in the pieces before the one that is
-    ``left``. The state knows the result. ``early``: only if that takes little."""
-    if not state.was_executed:
-        from tantamount.refinement.one_piece import executed, takes_little
+    ``left``. The state knows the result. ``early``: only if that takes little. Where forms grow even so, with cuts,
+    one that is refuted is enough: a proof of the others may not end."""
+    from tantamount.refinement.one_piece import executed, takes_little
 
+    if not state.was_executed:
         if early:
             state.clock.lap("implementation")
             if not takes_little(state.job, options):
@@ -222,6 +223,10 @@ def _known_as_wrong(state: State, left: Open | None, options: Options, early: bo
         before = {} if left is None else {output.name: output for output in left.found.outputs}
         outputs = tuple(before.get(name) or state.unknown(name) for name in state.job.outputs)
         state.executed = executed(state.job if left is None else left.job, left, outputs, options)
+        state.clock.lap("witness")
+    if state.executed is None and left is None and not early:
+        unknown = tuple(map(state.unknown, state.job.outputs))
+        state.executed = executed(state.job, None, unknown, options, some=True)
         state.clock.lap("witness")
     return state.executed is not None
 

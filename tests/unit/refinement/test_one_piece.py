@@ -103,6 +103,19 @@ def test_an_output_that_differs_by_too_little_to_tell_needs_no_proof_beside_othe
             assert [one.verdict for one in found.searched.outputs] == [Verdict.REFUTED, Verdict.UNKNOWN]
 
 
+def test_where_forms_grow_with_cuts_too_one_output_that_is_refuted_is_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_STEPS", "_GROWN"):
+        monkeypatch.setattr(f"tantamount.proof.proof.{name}", 0)
+    whole, rank = (f"x: float32[4, 4]\na = mm(x, x)\nb = {f}(a)\nc = tanh(a)\n-> b, c" for f in ("tanh", "gelu"))
+    found = refine(read_job(job_files(tmp_path, whole, [rank], TABLES, {"tp": 1}, {})))
+    assert [one.verdict for one in found.outputs] == [Verdict.REFUTED, Verdict.UNKNOWN]
+    assert "normal forms grow" in (found.outputs[1].reason or "")
+    assert found.mismatch is not None
+    assert found.mismatch.implementation == "b"
+
+
 def test_a_layer_that_is_written_otherwise_interrupts_no_proof_in_pieces(tmp_path: Path) -> None:
     found = answer(tmp_path, (7, "q7 = add(p7, a7)", "q7_ = add(a7, p7)\nq7 = mul(q7_, 1.0)"))
     assert found.verdict is Verdict.PROVED
