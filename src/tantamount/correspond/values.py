@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, reduce
 from itertools import product
 from math import isfinite, isinf, isnan, prod
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 import numpy as np
 
@@ -202,9 +202,11 @@ def totals(groups: Sequence[Sequence[Array]]) -> list[Array | None]:
             with np.errstate(all="ignore"):  # an infinity of a mask on one rank, another one on the next
                 added = reduce(np.add, members)
                 apart = [_most(one - members[0]) for one in members[1:]]
-                same = np.all([a <= _ROUNDING * np.maximum(_most(one), 1e-300)
-                               for a, one in zip(apart, members[1:], strict=True)], axis=0)  # fmt: skip
-            finite = np.isfinite(apart).all(axis=0)
+                near = [
+                    a <= _ROUNDING * np.maximum(_most(one), 1e-300) for a, one in zip(apart, members[1:], strict=True)
+                ]
+            same: Array = np.asarray(np.all(near, axis=0))
+            finite: Array = np.asarray(np.isfinite(apart).all(axis=0))
             for at, k in enumerate(some):
                 if not same[at] if finite[at] else summable(groups[k]):
                     found[k] = added[at]
@@ -314,7 +316,7 @@ class Parts(Generic[P]):
         apart = _NEAR_SLOPE * np.abs(slopes)
         with np.errstate(invalid="ignore"):
             found = np.searchsorted(known, slopes - apart) < np.searchsorted(known, slopes + apart, "right")
-        for k in np.flatnonzero(~np.isfinite(slopes)):  # masks, and what is not a number: one by one
+        for k in np.flatnonzero(~np.isfinite(slopes)).tolist():  # masks, and what is not a number: one by one
             found[k] = self._may_have(values[k])
         return np.asarray(found)
 
@@ -382,8 +384,8 @@ def _slopes(rows: Array) -> Array:
 
 
 def _slope_of(key: object) -> float:
-    """The first number of a key."""
-    return float(key[2][0]) if isinstance(key, tuple) and len(key) > 2 else np.inf
+    """The first number of the key of what is not zero."""
+    return float(cast("tuple[object, str, tuple[str, ...]]", key)[2][0])
 
 
 def _key_of(value: Array, found: tuple[tuple[str, ...], float] | None) -> tuple[object, float]:
