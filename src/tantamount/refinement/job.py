@@ -20,7 +20,7 @@ from tantamount.proof.inputs import Inputs
 from tantamount.proof.lemmas import InPieces, Open, prove_in_pieces
 from tantamount.proof.proof import nothing_of
 from tantamount.proof.simplified import prove_simplified
-from tantamount.refinement.reports import any_refuted, explained, still_open, unrefuted, with_more
+from tantamount.refinement.reports import any_refuted, explained, still_open, told_before, unrefuted, with_more
 from tantamount.refinement.result import Refinement, limits_hit
 from tantamount.refinement.state import LESS, LONG, MANY_RANKS, SHARE, State
 from tantamount.refinement.unstated import unless_draws_are_unstated
@@ -432,6 +432,11 @@ def _executed(state: State, proof: Proof, before: tuple[OutputReport, ...]) -> S
     are equal, as they probably are, takes less time to show than more executions."""
     from tantamount.execution.reduced import find_differences
 
+    known = None if state.executed is None else state.executed.searched
+    if known is not None and known.plan is not None and known.plan.job is proof.job:
+        found = told_before(before, known)
+        if found is not None:
+            return _searched(state, proof, lambda: found)
     return _searched(state, proof, lambda: find_differences(proof, before, proof.options.limits, _AGREEING))
 
 
