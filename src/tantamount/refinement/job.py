@@ -181,6 +181,8 @@ def _refine(state: State, options: Options, doubtful: bool, known: Proof | None)
     state.forget_pieces()
 
     def refuted(early: bool) -> bool:
+        if early:
+            state.forms_grow()
         return not many and _known_as_wrong(state, None, options, early)
 
     try:

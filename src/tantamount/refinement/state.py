@@ -50,7 +50,8 @@ class State:
     was_executed: bool = False  # before anything was proved of the whole
     executed: Executed | None = None  # the result, if it refutes what is not proved
     at: str = "before anything was proved"
-    proof_seconds: float = 0.0  # three times the CPU seconds of the proof, as far as they are known
+    proof_seconds: float = 0.0  # CPU seconds that the proof of the right program takes, as far as they are known
+    grown_seconds: float = 0.0  # that were spent in vain, for forms grew
     _made: Callable[[], InPieces] | None = None  # how to make the report on the pieces that are done
     _kept: float = 0.0  # when what is known of pieces was written down last, by the monotonic clock
     _cost: float = 0.0  # seconds that it took
@@ -66,18 +67,24 @@ class State:
 
         return note
 
+    def forms_grow(self) -> None:
+        """Forms seem to grow. What was spent so far on the whole is nothing that the proof of the right program takes,
+        if it is cut from now on."""
+        self.grown_seconds = self._proving() - self.clock.seconds.get("pieces", 0.0)
+
     def is_run(self, proof: Proof) -> None:
-        """The programs are in the calculus. Where their forms grew that took longer than in the right program, most
-        likely, by as much as forms may grow before programs are cut: then it counts once, else as three times."""
-        seconds = sum(took for phase, took in self.clock.seconds.items() if phase not in ("witness", "localise"))
-        self.proof_seconds = seconds if proof.cuts is not None else _TIMES * seconds
+        """The programs are in the calculus, which took about as long as in the right program."""
+        self.proof_seconds = self._proving() - (self.grown_seconds if proof.cuts is not None else 0.0)
+
+    def _proving(self) -> float:
+        return sum(took for phase, took in self.clock.seconds.items() if phase not in ("witness", "localise"))
 
     def more_seconds(self) -> float:
         """The CPU seconds that looking for a repair may take beyond the bound that says so: half of what was spent, or
         less, so that the answer stays below its own bound. Following what was found, and comparing forms after that,
         may take as much as looking for it."""
         bounds, spent = self.effort.bounds, sum(self.clock.seconds.values())
-        left = bounds.answer_seconds + self.proof_seconds - spent - bounds.doubtful_seconds
+        left = bounds.answer_seconds + _TIMES * self.proof_seconds - spent - bounds.doubtful_seconds
         more = left / 2 - bounds.repair_seconds
         if more >= spent / 2:
             return spent / 2
