@@ -305,7 +305,7 @@ def _not_proved(
     if failing:
         if patience is not None:
             state.assumptions = proof.assumptions()  # now: comparing forms may be cut off
-        more = state.more_seconds() if patience is None else -LESS
+        more = -LESS if patience is not None else state.more_seconds() if any_refuted(checked) else 0.0
         mismatch, reductions = find_mismatch(proof, failing, searched.plan, more, patience)
         state.clock.lap("localise")
         if len(failing) > 1:  # of one the mismatch says it
