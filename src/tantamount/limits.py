@@ -299,6 +299,9 @@ class Bounds:
     repair_seconds: int = _bound(
         3, DIAGNOSIS, "CPU seconds that looking for a repair may take, more the longer the proof took."
     )
+    answer_seconds: int = _bound(
+        10, DIAGNOSIS, "CPU seconds that the answer on a wrong program is to take, beside three times its proof."
+    )
     doubtful_seconds: int = _bound(
         1, DIAGNOSIS, "CPU seconds that forms are compared for, of a job that is likely to be wrong."
     )

@@ -446,6 +446,7 @@ HITS: dict[str, tuple[Work, int]] = {
     "repair_executions": (wrong, 0),
     "repair_nodes": (wrong, 0),
     "repair_outputs": (wrong, 0),
+    "answer_seconds": (wrong, 0),
     "repair_wholes": (wrong, 0),
     "repair_operands": (wrong, 0),
     "repair_chain": (wrong, 0),

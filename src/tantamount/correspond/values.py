@@ -5,11 +5,11 @@ Everything is compared by a few random projections: they are linear, so that mul
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, reduce
 from itertools import product
 from math import isfinite, isinf, isnan, prod
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 import numpy as np
 
@@ -35,6 +35,7 @@ _SAME = 1e-6  # by how much the scales of equal tensors may differ, relative to 
 _INFINITY = 123456.789  # times the largest number stands for it in projections
 _HUGE = 30.0  # times an ordinary element: beside what is larger the others are compared once more
 _CANCELLED = (1e-18, 1e-12)  # of the largest element: what is left of numbers that cancel out, which nothing decides
+_NEAR_SLOPE = 1e-5  # relative to a slope: keys that are the same have slopes that differ by less
 _TOGETHER = 1 << 18  # elements of tensors that are looked at as one
 _LOOKED_AT = 1024  # elements that say what an ordinary one is
 
@@ -162,29 +163,6 @@ def close(a: Array, b: Array) -> bool:
     return bool(same.all())
 
 
-def totals(groups: Sequence[Sequence[Array]]) -> list[Array | None]:
-    """The sum of each of several groups of tensors; ``None`` where they are no summands: see :func:`summable`."""
-    found: list[Array | None] = [None] * len(groups)
-    kinds = ({(value.shape, value.dtype.kind) for value in group} for group in groups)
-    one = (some.pop() if len(some) == 1 else None for some in kinds)
-    for (members, kind), numbers in _grouped(zip(map(len, groups), one, strict=True)).items():
-        if kind is None or members < 2 or not prod(kind[0]):
-            continue
-        for some in _few(numbers, members * prod(kind[0])):
-            stacked = np.stack([value for k in some for value in groups[k]]).reshape(len(some), members, *kind[0])
-            within = tuple(range(2, stacked.ndim))
-            with np.errstate(all="ignore"):  # an infinity of a mask on one rank, another one on the next
-                sums = stacked.sum(axis=1)
-                rows = np.asarray(stacked, dtype=np.float64)
-                apart = np.abs(rows - rows[:, :1]).max(axis=within)
-                replicas = (apart <= _ROUNDING * np.abs(rows).max(axis=within).clip(min=1e-300)).all(axis=1)
-                finite = np.isfinite(apart).all(axis=1)
-            for j, k in enumerate(some):
-                if summable(groups[k]) if not finite[j] else not replicas[j]:
-                    found[k] = np.asarray(sums[j])
-    return found
-
-
 def summable(values: Sequence[Array]) -> bool:
     """True if tensors may be summands of one: there are several, and they are no replicas."""
     if len(values) < 2 or not all(v.size and v.shape == values[0].shape for v in values):
@@ -195,6 +173,49 @@ def summable(values: Sequence[Array]) -> bool:
 def added_up(values: Sequence[Array]) -> Array:
     """The sum of tensors of one shape."""
     return np.asarray(reduce(np.add, values) if values[0].dtype.kind == "f" else np.sum(np.stack(values), axis=0))
+
+
+def totals(groups: Sequence[Sequence[Array]]) -> list[Array | None]:
+    """The sum of each of several groups of tensors; ``None`` of those that are not :func:`summable`. Groups of as many
+    tensors of one shape are added up at the cost of about one."""
+    found: list[Array | None] = [None] * len(groups)
+    alike: dict[object, list[int]] = {}
+    for k, values in enumerate(groups):
+        first = values[0]
+        kind = first.shape, first.dtype
+        if (
+            len(values) > 1
+            and first.size
+            and first.dtype.kind == "f"
+            and all((v.shape, v.dtype) == kind for v in values)
+        ):
+            alike.setdefault((len(values), *kind), []).append(k)
+            continue
+        with np.errstate(invalid="ignore"):
+            found[k] = added_up(values) if summable(values) else None
+    for numbers in alike.values():
+        size = len(groups[numbers[0]]) * groups[numbers[0]][0].size
+        step = max(1, _TOGETHER // size)
+        for begin in range(0, len(numbers), step):
+            some = numbers[begin : begin + step]
+            members = [np.stack([groups[k][j] for k in some]) for j in range(len(groups[some[0]]))]
+            with np.errstate(all="ignore"):  # an infinity of a mask on one rank, another one on the next
+                added = reduce(np.add, members)
+                apart = [_most(one - members[0]) for one in members[1:]]
+                near = [
+                    a <= _ROUNDING * np.maximum(_most(one), 1e-300) for a, one in zip(apart, members[1:], strict=True)
+                ]
+            same: Array = np.asarray(np.all(near, axis=0))
+            finite: Array = np.asarray(np.isfinite(apart).all(axis=0))
+            for at, k in enumerate(some):
+                if not same[at] if finite[at] else summable(groups[k]):
+                    found[k] = added[at]
+    return found
+
+
+def _most(rows: Array) -> Array:
+    """The largest element of each of several tensors, by size."""
+    return np.asarray(np.abs(rows).reshape(len(rows), -1).max(axis=1))
 
 
 def windows(effort: Effort, whole: Array, shape: tuple[int, ...]) -> Iterator[tuple[Box | None, Array]]:
@@ -249,25 +270,31 @@ class Parts(Generic[P]):
 
     def __init__(self) -> None:
         self._found: dict[object, list[tuple[P, float]]] = {}
-        self._scales: dict[tuple[tuple[int, ...], str], list[float]] = {}
-        self._sorted: dict[tuple[tuple[int, ...], str], Array] = {}
         self._holed: set[tuple[int, ...]] = set()  # shapes of those in which something is not a number
+        self._slopes: dict[tuple[int, str], list[float]] = {}  # by size and kind: what multiples have in common
+        self._sorted: dict[tuple[int, str], Array] = {}
 
     def add(self, part: P, value: Array) -> None:
         """Remember a tensor; one without finite numbers is not found again."""
         self._add(part, value, *_key(value))
+        if _holes(value):
+            self._holed.add(value.shape)
 
     def add_all(self, parts: Sequence[tuple[P, Array]]) -> None:
         """Remember several tensors of one shape and kind of element, at the cost of about one."""
-        for (part, value), key in zip(parts, _keys([value for _, value in parts]), strict=True):
+        values = [value for _, value in parts]
+        if values and _holes(np.stack(values)):
+            self._holed.add(values[0].shape)
+        for (part, value), key in zip(parts, _keys(values), strict=True):
             self._add(part, value, *key)
 
     def _add(self, part: P, value: Array, key: object, scale: float) -> None:
         if key is not None:
+            if key not in self._found and scale:
+                kind = value.size, value.dtype.kind
+                self._slopes.setdefault(kind, []).append(_slope_of(key))
+                self._sorted.pop(kind, None)
             self._found.setdefault(key, []).append((part, scale))
-            self._scales.setdefault((value.shape, value.dtype.kind), []).append(scale)
-        if _holes(value):
-            self._holed.add(value.shape)
 
     def multiples(self, value: Array) -> Iterator[tuple[P, float]]:
         """The tensors of which a tensor is a multiple, and which multiple it is, in the order in which they were added.
@@ -277,9 +304,21 @@ class Parts(Generic[P]):
     def multiples_of_all(self, values: Sequence[Array]) -> list[Iterator[tuple[P, float]]]:
         """:meth:`multiples` of each of several tensors, at the cost of about one for each shape and kind of element. Of
         a wrong program much may be not a number: that is not looked for where nothing like it was added."""
-        some = [k for k, value in enumerate(values) if self._may_have(value)]
-        keys = dict(zip(some, _keys([values[k] for k in some]), strict=True))
-        return [self._multiples(value, *keys.get(k, (None, 0.0))) for k, value in enumerate(values)]
+        return [self._multiples(value, *key) for value, key in zip(values, _keys(values, self._near), strict=True)]
+
+    def _near(self, values: Sequence[Array], rows: Array) -> Array:
+        """True for each of several tensors of one size and kind, which are also laid out in ``rows``, whose key may be
+        that of one that was added: its slope is the same to more digits than a key has."""
+        kind = values[0].size, values[0].dtype.kind
+        if kind not in self._sorted:
+            self._sorted[kind] = np.sort(np.array(self._slopes.get(kind, ()), dtype=np.float64))
+        known, slopes = self._sorted[kind], _slopes(rows)
+        apart = _NEAR_SLOPE * np.abs(slopes)
+        with np.errstate(invalid="ignore"):
+            found = np.searchsorted(known, slopes - apart) < np.searchsorted(known, slopes + apart, "right")
+        for k in np.flatnonzero(~np.isfinite(slopes)).tolist():  # masks, and what is not a number: one by one
+            found[k] = self._may_have(values[k])
+        return np.asarray(found)
 
     def _may_have(self, value: Array) -> bool:
         return value.shape in self._holed or not _holes(value)
@@ -294,32 +333,8 @@ class Parts(Generic[P]):
         return self._equal(*_key(value))
 
     def equal_of_all(self, values: Sequence[Array]) -> list[Iterator[P]]:
-        """:meth:`equal` of each of several tensors, at the cost of about one for each shape and kind of element; of one
-        projection for those that equal nothing, as most do."""
-        some = self._may_equal(values)
-        keys = dict(zip(some, _keys([values[k] for k in some]), strict=True))
-        return [self._equal(*keys.get(k, (None, 0.0))) for k in range(len(values))]
-
-    def _may_equal(self, values: Sequence[Array]) -> list[int]:
-        """The tensors, by number, of which one projection is that of a known one, or says nothing: of zeros, and where
-        something is not finite."""
-        found: list[int] = []
-        for alike, numbers in _grouped((value.shape, value.dtype.kind) for value in values).items():
-            if alike not in self._scales:
-                continue
-            if len(self._sorted.get(alike, ())) < len(self._scales[alike]):
-                self._sorted[alike] = np.sort(self._scales[alike])
-            known, size = self._sorted[alike], prod(alike[0])
-            for some in _few(numbers, size):
-                rows = np.stack([values[k].reshape(-1) for k in some])
-                with np.errstate(all="ignore"):
-                    projected: Array = np.asarray(rows, dtype=np.float64) @ _weights(size)[0]
-                    after: Array = np.minimum(np.searchsorted(known, projected), len(known) - 1)
-                    near = np.minimum(np.abs(known[after] - projected), np.abs(known[after - 1] - projected))
-                    silent = ~(np.abs(projected) > _ROUNDING * np.abs(rows).max(axis=1, initial=0.0))
-                    may = silent | ~np.isfinite(projected) | (near <= 2 * _SAME * np.abs(projected))
-                found += [some[k] for k in np.flatnonzero(may).tolist()]
-        return found
+        """:meth:`equal` of each of several tensors, at the cost of about one for each shape and kind of element."""
+        return [self._equal(*key) for key in _keys(values)]
 
     def _equal(self, key: object, scale: float) -> Iterator[P]:
         for part, one in self._found.get(key, ()) if key is not None else ():
@@ -338,32 +353,39 @@ def _key(value: Array) -> tuple[object, float]:
     return _key_of(value, direction(value))
 
 
-def _keys(values: Sequence[Array]) -> list[tuple[object, float]]:
-    """:func:`_key` of several tensors, at the cost of about one for each size and kind of element."""
+def _keys(
+    values: Sequence[Array], near: Callable[[Sequence[Array], Array], Array] | None = None
+) -> list[tuple[object, float]]:
+    """:func:`_key` of several tensors, at the cost of about one for each size and kind of element; ``None`` of those
+    that are not ``near`` what matters."""
+    alike: dict[tuple[int, str], list[int]] = {}
+    for k, value in enumerate(values):
+        alike.setdefault((value.size, value.dtype.kind), []).append(k)
     found: dict[int, tuple[object, float]] = {}
-    for (size, _), numbers in _grouped((value.size, value.dtype.kind) for value in values).items():
-        for some in _few(numbers, size):
+    for (size, _), numbers in alike.items():
+        step = max(1, _TOGETHER // max(1, size))
+        for begin in range(0, len(numbers), step):
+            some = numbers[begin : begin + step]
             rows = np.stack([values[k].reshape(-1) for k in some])
+            if near is not None and size:
+                kept = near([values[k] for k in some], rows)
+                found |= dict.fromkeys([k for k, one in zip(some, kept, strict=True) if not one], (None, 0.0))
+                some, rows = [k for k, one in zip(some, kept, strict=True) if one], rows[kept]
             found |= {k: _key_of(values[k], one) for k, one in zip(some, _directions(rows), strict=True)}
     return [found[k] for k in range(len(values))]
 
 
-K = TypeVar("K")
+def _slopes(rows: Array) -> Array:
+    """The first number of the key of each of several tensors, laid out in rows; of those that are not finite, or
+    vanish, it is no finite number."""
+    with np.errstate(all="ignore"):
+        first, other = np.einsum("ij,kj->ki", np.asarray(rows, dtype=np.float64), _weights(rows.shape[1])[:2])
+        return np.asarray(other / first)
 
 
-def _grouped(keys: Iterable[K]) -> dict[K, list[int]]:
-    """The positions of each of some keys."""
-    found: dict[K, list[int]] = {}
-    for k, key in enumerate(keys):
-        found.setdefault(key, []).append(k)
-    return found
-
-
-def _few(numbers: Sequence[int], size: int) -> Iterator[Sequence[int]]:
-    """Some of several tensors of one size at a time, as many as are looked at as one."""
-    step = max(1, _TOGETHER // max(1, size))
-    for begin in range(0, len(numbers), step):
-        yield numbers[begin : begin + step]
+def _slope_of(key: object) -> float:
+    """The first number of the key of what is not zero."""
+    return float(cast("tuple[object, str, tuple[str, ...]]", key)[2][0])
 
 
 def _key_of(value: Array, found: tuple[tuple[str, ...], float] | None) -> tuple[object, float]:

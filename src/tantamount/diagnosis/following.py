@@ -36,15 +36,14 @@ class Followed:
         tell: Callable[[Repair], Account],
         proves: Callable[[Hint], bool] | None,
     ) -> None:
-        self.proof, self.seconds, self.refuted, self.tell, self.of_whole = proof, seconds, refuted, tell, proves
+        self.proof, self.refuted, self.tell, self.of_whole = proof, refuted, tell, proves
         self.until = time.process_time() + 2 * seconds  # looking for a repair takes half of it at most
         self.known: dict[object, bool] = {}
 
     def left(self) -> float:
         """The CPU seconds that following a hint, or comparing forms, may take. All that comes after looking for a
-        repair may take as much as that together, and each a little whatever there was before it."""
-        bounds = self.proof.options.effort.bounds
-        return max(min(self.seconds, self.until - time.process_time()), bounds.doubtful_seconds)
+        repair may take what is left of twice as much as that, and each a little whatever there was before it."""
+        return max(self.until - time.process_time(), self.proof.options.effort.bounds.doubtful_seconds)
 
     def of_all(self, repair: Repair) -> bool:
         """True if the job is proved with the hint of a change, all that is refuted of it."""

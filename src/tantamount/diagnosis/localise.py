@@ -28,6 +28,7 @@ from tantamount.diagnosis.naming import Account
 from tantamount.diagnosis.parted import Parted, first_value, unrepaired
 from tantamount.diagnosis.relations import relation_that_proves
 from tantamount.diagnosis.search import Repair, find_repairs
+from tantamount.diagnosis.totals import Totals
 from tantamount.diagnosis.twins import kind_of, other_number, twin_of
 from tantamount.diagnosis.unreduced import Summand, bare_summand, misuse, summand_of
 from tantamount.diagnosis.value_matches import Part
@@ -80,6 +81,8 @@ def find_mismatch(
             repair, told = found, said if found.right else replace(said, hint=NO_HINT)  # all is made right, or no hint
         if told is not None and told.sure:
             break
+    seen = repair or parted
+    search.totals = None if seen is None else Totals(seen.matches.replay)
     alone = proves is None
     if alone and repair is not None and told is not None and repair.of_input and repair.right:  # no other stays wrong
         relation = relation_that_proves(repair.matches, repair.edit, repair.repaired, proof.options.silent())
@@ -111,7 +114,8 @@ def find_mismatch(
                     done = [report.name for report in failing]  # nothing else is wrong
                 if first is not None and first.kind == "unreduced":
                     reductions = dict.fromkeys(done, first.difference)
-                rest = [report for report in failing if report.name not in done]
+                known = bool(search.specification.values)  # else forms say nothing
+                rest = [report for report in failing if known and report.name not in done]
                 first = _by_forms(search, rest, nodes, first, reductions)
     except Stopped:
         left = proof.options.effort.left()
@@ -208,6 +212,7 @@ class _Search:
         self.specification = proof.specification
         self.implementation = proof.implementation
         self.summands: dict[str, Summand | None] = {}
+        self.totals: Totals | None = None  # by values, of what nodes may be summands
         self.order = {node.name: k for k, node in enumerate(proof.job.specification.nodes)}
 
     @cached_property
@@ -226,7 +231,7 @@ class _Search:
             name for name in sorted(self._frontier(node), key=self.order.__getitem__) if self._worth(name, node)
         ]
         if finding is not None and source is not None and _says_all(finding):
-            return self._mismatch(source, twin_of(self.job, source) or self._output(report), finding)
+            return self._mismatch(source, self._twin(source) or self._output(report), finding)
         unreduced = self._misused(report, node)
         if unreduced is not None:
             return unreduced
@@ -237,7 +242,7 @@ class _Search:
                 return self._mismatch(name, summand.node, finding)
         best: tuple[int, str, str, Finding] | None = None
         for name in frontier:
-            twin = twin_of(self.job, name)
+            twin = self._twin(name)
             local = None if twin is None else self._compare(name, twin)
             if twin is not None and local is not None and (best is None or _RANK.index(local.kind) < best[0]):
                 best = (_RANK.index(local.kind), name, twin, local)
@@ -247,9 +252,7 @@ class _Search:
             return None
         if source is None or source in self.relations:  # what has a counterpart is not to blame
             source = next(iter(frontier), source or node)
-        return self._mismatch(
-            source, twin_of(self.job, source) or self._below(source, node) or self._output(report), finding
-        )
+        return self._mismatch(source, self._twin(source) or self._below(source, node) or self._output(report), finding)
 
     def repaired(
         self, found: Account, nodes: Mapping[str, str], failing: Sequence[OutputReport], here: bool = False
@@ -432,8 +435,11 @@ class _Search:
         it."""
         if name not in self.summands:
             value = self.specification.values.get(name)
+            among = None if self.totals is None else self.totals.like(name)
             self.summands[name] = (
-                summand_of(self.store, self.job, self.implementation, value) if isinstance(value, Tensor) else None
+                summand_of(self.store, self.job, self.implementation, value, among)
+                if isinstance(value, Tensor)
+                else None
             )
         return self.summands[name]
 
@@ -462,6 +468,9 @@ class _Search:
                 return self._mismatch(name, found[0], Finding("unreduced", found[1], "", ""))
         return None
 
+    def _twin(self, name: str) -> str | None:
+        return twin_of(self.job.specification, self.job.implementation[0], name)
+
     def _below(self, name: str, end: str) -> str | None:
         """The implementation node that plays the part of the first operator, between ``name`` and ``end``, of which
         both sides have as many."""
@@ -473,7 +482,7 @@ class _Search:
                 continue
             kind = kind_of(graph, node)
             if counts[0][kind] == counts[1][kind] and name in ancestors(graph, node.name):
-                return twin_of(self.job, node.name)
+                return self._twin(node.name)
         return None
 
     def _compare(self, name: str, twin: str) -> Finding | None:

@@ -1,29 +1,27 @@
-"""Nodes of the implementation that seem to play the part of one of the specification, by their operators and order."""
+"""Twins: nodes of two programs that play the same part, by their operators, their order and what they are made of."""
 
 from __future__ import annotations
 
 from tantamount.ir.graph import Graph, Node, references
-from tantamount.ir.job import Job
 from tantamount.ops.functionalized import unwrapped
 
 __all__ = ["kind_of", "other_number", "twin_of"]
 
 
-def twin_of(job: Job, name: str) -> str | None:
-    """The implementation node with the same operator at the same place in its order; preferably from the same
-    source line, else made of inputs of the same names."""
-    node = job.specification.by_name[name]
-    graph = job.implementation[0]
-    kind = kind_of(job.specification, node)
-    same = [n for n in graph.nodes if n.op == node.op and kind_of(graph, n) == kind]
-    mine = [n for n in job.specification.nodes if kind_of(job.specification, n) == kind]
+def twin_of(specification: Graph, implementation: Graph, name: str) -> str | None:
+    """The implementation node with the same operator as one of the specification, at the same place in its order;
+    preferably from the same source line, else made of inputs of the same names."""
+    node = specification.by_name[name]
+    kind = kind_of(specification, node)
+    same = [n for n in implementation.nodes if n.op == node.op and kind_of(implementation, n) == kind]
+    mine = [n for n in specification.nodes if kind_of(specification, n) == kind]
     here = None if node.source is None else (node.source.file, node.source.line)
     lined = [n for n in same if n.source is not None and (n.source.file, n.source.line) == here]
     if lined:
         same = lined
         mine = [n for n in mine if n.source is not None and (n.source.file, n.source.line) == here]
     else:
-        made_of, theirs = _inputs_above(job.specification), _inputs_above(graph)
+        made_of, theirs = _inputs_above(specification), _inputs_above(implementation)
         close = [n for n in same if theirs[n.name] == made_of[name]]
         if close:
             same, mine = close, [n for n in mine if made_of[n.name] == made_of[name]]

@@ -7,7 +7,7 @@ added to a replicated tensor or squared, a reduction is missing before it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from tantamount.calculus.atoms import Store
@@ -47,15 +47,19 @@ class Summand:
         return show([Replicate() if isinstance(p, Partial) else p for p in self.placements])
 
 
-def summand_of(store: Store, job: Job, implementation: RanksRun, whole: Tensor) -> Summand | None:
-    """The last implementation tensor whose sum over ranks is the given specification tensor. Replicas do not count: n
-    times a tensor is no sum that anybody forgot."""
-    if not whole.dtype.is_float:
+def summand_of(
+    store: Store, job: Job, implementation: RanksRun, whole: Tensor, among: Collection[str] | None = None
+) -> Summand | None:
+    """The last implementation tensor (``among`` some, unless it is ``None``) whose sum over ranks is the given
+    specification tensor. Replicas do not count: n times a tensor is no sum that anybody forgot."""
+    if not whole.dtype.is_float or (among is not None and not among):
         return None
     sizes = job.mesh.sizes
     atoms = atoms_of(store, whole.value)
     for node in reversed(job.implementation[0].nodes):
         if node.op == "input" or node.type is None or node.type.dtype.kind is not whole.dtype.kind:
+            continue
+        if among is not None and node.name not in among:
             continue
         options = [
             ps

@@ -170,8 +170,8 @@ class ValueMatches:
             alike.setdefault((value.shape, value.dtype.kind), []).append(k)
         for numbers in alike.values():
             some = [values[k] for k in numbers]
-            for k, same in zip(numbers, self._known(some[0]).equal_of_all(some), strict=True):
-                found[k] = next(same, None) if values[k].any() else None
+            for k, multiples in zip(numbers, self._known(some[0]).multiples_of_all(some), strict=True):
+                found[k] = _equal(multiples)
         return found
 
     def aligned(self, place: Place) -> Part | None:

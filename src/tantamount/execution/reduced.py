@@ -151,7 +151,7 @@ def at_reduced_sizes(reduction: Reduction, outputs: tuple[OutputReport, ...], se
     by_name = {output.name: replace(output, notes=(*output.notes, text)) for output in searched.outputs}
     merged = tuple(one if one.verdict is Verdict.PROVED else by_name[one.name] for one in outputs)
     notes = searched.notes if counterexample is not None else (*searched.notes, where)
-    return Searched(merged, counterexample, notes, searched.plan)
+    return Searched(merged, counterexample, notes, searched.plan, small=searched.small)
 
 
 def shown(sizes: Mapping[int, tuple[int, ...]]) -> str:

@@ -36,13 +36,14 @@ __all__ = ["SCALES", "Searched", "search", "search_on"]
 class Searched:
     """The outputs with what was found, the simplest counterexample for the first of them, notes, and (if something was
     executed) how to execute both programs again. ``rest`` goes on with a search that was interrupted, for some outputs.
-    """
+    ``small``: outputs that differ, but by too little to tell; known where all must differ ``together``."""
 
     outputs: tuple[OutputReport, ...]
     counterexample: Counterexample | None = None
     notes: tuple[str, ...] = ()
     plan: Plan | None = None
     rest: Callable[[Sequence[str]], Searched] | None = None
+    small: frozenset[str] = frozenset()
 
 
 SCALES = (
@@ -89,7 +90,7 @@ class _Search:
     executed: int = 0
     seed: int = 0  # of the next input
     cautious: bool = False  # every difference is confirmed when it is found
-    together: bool = False  # the search ends where one input refutes some outputs, and not all
+    together: bool = False  # the search ends where one input tells some outputs apart, and not all
     first: str = ""  # the output that is shown, if it differs
     apart: bool = False  # the search is to end: on one input some outputs differ, and others do not
 
@@ -102,7 +103,8 @@ class _Search:
         done: dict[str, Execution | None] = {}
         claims = {name: output_claim(self.plan.job, name) for name in open_}
         found = {name: examine(self.plan, claim, execution) for name, claim in claims.items()}
-        if self.together and 0 < sum(one.difference is not None for one in found.values()) < len(found):
+        differ = sum(one.difference is not None or one.small > 0 for one in found.values())
+        if self.together and not self.found and 0 < differ < len(found):
             self.apart = True  # none of them needs to be confirmed
             return
         for name, checked in found.items():
@@ -143,8 +145,8 @@ def search(
 
 
 def search_on(plan: Plan, outputs: tuple[OutputReport, ...], agreeing: int = 0, *, together: bool = False) -> Searched:
-    """The same, of the programs of a plan; ``together``: only if one input refutes all outputs that are not proved.
-    Raises :class:`NotExecuted`."""
+    """The same, of the programs of a plan; ``together``: only if one input refutes all outputs that are not proved, but
+    for those that differ there by too little to tell. Raises :class:`NotExecuted`."""
     singular = frozenset(o.name for o in outputs if o.reason and PARTLY in o.reason)
     open_ = _open(plan.job, outputs)
     state = _Search(plan, {}, {}, {}, singular, together=together, first=open_[0] if open_ else "")
@@ -185,7 +187,7 @@ def _searched(outputs: tuple[OutputReport, ...], open_: Sequence[str], state: _S
             return Searched(tuple(_agreeing(o, state) for o in outputs), plan=plan, rest=rest)
         seed = state.seed
         unrefuted = [name for name in open_ if name not in state.found]
-        if state.apart or (state.together and state.found and unrefuted):
+        if state.apart or (state.together and state.found and not all(map(state.small.get, unrefuted))):
             return Searched(outputs)
         most, done = ("refuting_inputs", seed) if state.found else ("witness_inputs", seed - len(scales) + len(SCALES))
         if unrefuted and not plan.store.effort.exceeds(most, done + 1):
@@ -212,7 +214,8 @@ def _searched(outputs: tuple[OutputReport, ...], open_: Sequence[str], state: _S
     if counterexample is not None and _cut(plan, state.found[counterexample.output]):
         notes.append(f"inputs with more than {_SHOWN} elements are shown by their first {_EDGE} elements per dimension")
     found = tuple(_report(job, o, state) if o.name in open_ else o for o in outputs)
-    return Searched(found, counterexample, tuple(notes), plan)
+    small = frozenset(name for name in open_ if state.together and name not in state.found and state.small.get(name))
+    return Searched(found, counterexample, tuple(notes), plan, small=small)
 
 
 def _narrow(job: Job) -> bool:

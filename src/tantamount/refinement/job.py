@@ -20,9 +20,9 @@ from tantamount.proof.inputs import Inputs
 from tantamount.proof.lemmas import InPieces, Open, prove_in_pieces
 from tantamount.proof.proof import nothing_of
 from tantamount.proof.simplified import prove_simplified
-from tantamount.refinement.reports import any_refuted, explained, still_open, unrefuted, with_more
+from tantamount.refinement.reports import any_refuted, explained, still_open, told_before, unrefuted, with_more
 from tantamount.refinement.result import Refinement, limits_hit
-from tantamount.refinement.state import LONG, MANY_RANKS, SHARE, State
+from tantamount.refinement.state import LESS, LONG, MANY_RANKS, SHARE, State
 from tantamount.refinement.unstated import unless_draws_are_unstated
 from tantamount.verdict import Mismatch, OutputReport, Verdict
 
@@ -122,7 +122,6 @@ def refine_job(
 
 
 _AGREEING = 2  # inputs on which both programs agree before a proof takes more effort
-_LESS = 1.75  # CPU seconds that looking for a repair of it may take less than the bound says
 
 
 def _once() -> Align:
@@ -186,6 +185,8 @@ def _refine(state: State, options: Options, doubtful: bool, known: Proof | None)
     state.forget_pieces()
 
     def refuted(early: bool) -> bool:
+        if early:
+            state.forms_grow()
         return not many and _known_as_wrong(state, None, options, early)
 
     try:
@@ -194,6 +195,7 @@ def _refine(state: State, options: Options, doubtful: bool, known: Proof | None)
     except Grown:
         _explained_by_values(state, left[0].found if left else None, options)
         return
+    state.is_run(proof)
     checked = tuple(map(state.unknown, job.outputs)) if doubtful else _compared(state, proof)
     clock.lap("outputs")
     if not doubtful:  # what is wrong is told by values, mostly, which need none
@@ -213,10 +215,11 @@ def _refine(state: State, options: Options, doubtful: bool, known: Proof | None)
 
 def _known_as_wrong(state: State, left: Open | None, options: Options, early: bool = False) -> bool:
     """True if executing the job refutes all outputs but those that are proved in the pieces before the one that is
-    ``left``. The state knows the result. ``early``: only if that takes little."""
-    if not state.was_executed:
-        from tantamount.refinement.one_piece import executed, takes_little
+    ``left``. The state knows the result. ``early``: only if that takes little. Where forms grow even so, with cuts,
+    one that is refuted is enough: a proof of the others may not end."""
+    from tantamount.refinement.one_piece import executed, takes_little
 
+    if not state.was_executed:
         if early:
             state.clock.lap("implementation")
             if not takes_little(state.job, options):
@@ -226,6 +229,10 @@ def _known_as_wrong(state: State, left: Open | None, options: Options, early: bo
         before = {} if left is None else {output.name: output for output in left.found.outputs}
         outputs = tuple(before.get(name) or state.unknown(name) for name in state.job.outputs)
         state.executed = executed(state.job if left is None else left.job, left, outputs, options)
+        state.clock.lap("witness")
+    if state.executed is None and left is None and not early:
+        unknown = tuple(map(state.unknown, state.job.outputs))
+        state.executed = executed(state.job, None, unknown, options, some=True)
         state.clock.lap("witness")
     return state.executed is not None
 
@@ -302,8 +309,7 @@ def _not_proved(
     if failing:
         if patience is not None:
             state.assumptions = proof.assumptions()  # now: comparing forms may be cut off
-        spent = sum(state.clock.seconds.values())
-        more = 0.5 * spent if patience is None else -_LESS
+        more = -LESS if patience is not None else state.more_seconds() if any_refuted(checked) else 0.0
         mismatch, reductions = find_mismatch(proof, failing, searched.plan, more, patience)
         state.clock.lap("localise")
         if len(failing) > 1:  # of one the mismatch says it
@@ -432,6 +438,11 @@ def _executed(state: State, proof: Proof, before: tuple[OutputReport, ...]) -> S
     are equal, as they probably are, takes less time to show than more executions."""
     from tantamount.execution.reduced import find_differences
 
+    known = None if state.executed is None else state.executed.searched
+    if known is not None and known.plan is not None and known.plan.job is proof.job:
+        found = told_before(before, known)
+        if found is not None:
+            return _searched(state, proof, lambda: found)
     plan = state.plan if state.plan is not None and state.plan.store is proof.store else None
     return _searched(state, proof, lambda: find_differences(proof, before, proof.options.limits, _AGREEING, plan))
 

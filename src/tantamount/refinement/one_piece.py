@@ -27,6 +27,8 @@ from tantamount.verdict import Mismatch, OutputReport, Verdict
 
 __all__ = ["Executed", "executed", "is_wrong", "of_one_piece", "takes_little"]
 
+_SMALL = "it differs where it was executed, by too little to tell"
+_GROWN = "normal forms grow, and others are refuted: it is not compared by them"
 _AGREEING = 2  # inputs on which both programs agree before they are left to a proof
 
 
@@ -40,14 +42,19 @@ class Executed:
 
 
 # ------------------------------------------------------------------------------------------------ the whole job
-def executed(job: Job, left: Open | None, outputs: tuple[OutputReport, ...], options: Options) -> Executed | None:
+def executed(
+    job: Job, left: Open | None, outputs: tuple[OutputReport, ...], options: Options, *, some: bool = False
+) -> Executed | None:
     """The result of executing the whole job, if it refutes all outputs that are not proved in pieces: those before the
-    one that is ``left``, if they say anything. ``outputs`` are the reports so far."""
+    one that is ``left``, if they say anything. ``outputs`` are the reports so far. What differs there by too little to
+    tell needs no proof, for there is none: others are refuted, and it stays open. ``some``: it need not refute all."""
 
     def way() -> Executed | None:  # what it raises whoever looks at the job with a proof meets again, and says so
-        found = _executed(job, left, outputs, options)
-        settled = found is not None and found.searched.counterexample and _settled(found.searched.outputs)
-        return found if settled else None
+        found = _executed(job, left, outputs, options, together=not some)
+        if found is None or not found.searched.counterexample or not (some or _settled(found.searched)):
+            return None
+        told = [_told(one, found.searched) for one in found.searched.outputs]
+        return replace(found, searched=replace(found.searched, outputs=tuple(told)))
 
     return options.effort.trying(way)
 
@@ -60,11 +67,20 @@ def takes_little(job: Job, options: Options) -> bool:
         return False
 
 
-def _settled(outputs: tuple[OutputReport, ...]) -> bool:
-    return all(one.verdict in (Verdict.PROVED, Verdict.REFUTED) for one in outputs)
+def _told(output: OutputReport, found: Searched) -> OutputReport:
+    """The report on an output, with the reason why it is open."""
+    if output.verdict is not Verdict.UNKNOWN:
+        return output
+    return replace(output, reason=_SMALL if output.name in found.small else _GROWN)
 
 
-def _executed(job: Job, left: Open | None, outputs: tuple[OutputReport, ...], options: Options) -> Executed | None:
+def _settled(found: Searched) -> bool:
+    return all(one.verdict in (Verdict.PROVED, Verdict.REFUTED) or one.name in found.small for one in found.outputs)
+
+
+def _executed(
+    job: Job, left: Open | None, outputs: tuple[OutputReport, ...], options: Options, together: bool
+) -> Executed | None:
     if any(draws(graph) for graph in (job.specification, *job.programs)):
         return None  # only a proof says which draws are the same
     names = [one.name for one in outputs if one.verdict is not Verdict.PROVED]
@@ -75,12 +91,15 @@ def _executed(job: Job, left: Open | None, outputs: tuple[OutputReport, ...], op
         if left is None:
             return None  # nothing would control that the smaller job is like this one
     if plan is not None and not is_large(plan):
-        return Executed(search_on(plan, outputs, _AGREEING, together=True), left)
-    if len(names) < len(outputs) or (plan is not None and differing(plan, names) != names):
+        return Executed(search_on(plan, outputs, _AGREEING, together=together), left)
+    if len(names) < len(outputs) or (together and plan is not None and differing(plan, names) != names):
         return None
     reduction = reduce_job(job, options.effort)
     small = None if left is None else _same_piece(reduction.job, left, options)
-    searched = search_on(planned(reduction.job, options), outputs, _AGREEING, together=True)
+    searched = search_on(planned(reduction.job, options), outputs, _AGREEING, together=together)
+    names = [one.name for one in searched.outputs if one.verdict is Verdict.REFUTED]
+    if not together and (plan is None or differing(plan, names) != names):
+        return None
     return Executed(at_reduced_sizes(reduction, outputs, searched), small)
 
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from tantamount.proof.outputs import PARTLY
 from tantamount.verdict import OutputReport, Verdict
 
-__all__ = ["any_refuted", "explained", "still_open", "unrefuted", "with_more"]
+if TYPE_CHECKING:
+    from tantamount.execution.witness import Searched
+
+__all__ = ["any_refuted", "explained", "still_open", "told_before", "unrefuted", "with_more"]
 
 
 def still_open(outputs: Sequence[OutputReport]) -> list[OutputReport]:
@@ -19,6 +23,22 @@ def still_open(outputs: Sequence[OutputReport]) -> list[OutputReport]:
 def unrefuted(checked: tuple[OutputReport, ...], reasons: Mapping[str, str | None]) -> list[str]:
     """The outputs that are open and that no execution refuted."""
     return [o.name for o in still_open(checked) if o.verdict is not Verdict.REFUTED or o.reason == reasons[o.name]]
+
+
+def told_before(outputs: Sequence[OutputReport], searched: Searched) -> Searched | None:
+    """The result of a search before there was a proof, as one about the ``outputs`` of the proof. ``None`` unless it
+    refutes all of them, and the proof says nothing else of any."""
+    there = {output.name: output for output in searched.outputs}
+    found: list[OutputReport] = []
+    for output in outputs:
+        known = there[output.name]
+        if known.verdict is not Verdict.REFUTED or output.verdict is not Verdict.UNKNOWN:
+            return None
+        if PARTLY in (output.reason or ""):
+            return None
+        notes = (*output.notes, *known.notes)
+        found.append(replace(output, verdict=known.verdict, reason=known.reason, notes=notes))
+    return replace(searched, outputs=tuple(found))
 
 
 def any_refuted(outputs: Sequence[OutputReport]) -> bool:

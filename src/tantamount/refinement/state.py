@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from tantamount.execution.plans import Plan
     from tantamount.refinement.one_piece import Executed
 
-__all__ = ["LONG", "MANY_RANKS", "SHARE", "State"]
+__all__ = ["LESS", "LONG", "MANY_RANKS", "SHARE", "State"]
 
 LONG = 300  # nodes of a specification from which on a proof is tried with cuts, too
 MANY_RANKS = 16  # more are executed as a few first, where something is wrong
+LESS = 1.75  # CPU seconds that looking for a repair may take less than the bound says
+_TIMES = 3  # the proof is what an answer is to take at most, beside the bound on it
 SHARE = 10  # of the time of comparing outputs is what writing down what was proved so far may take, one of so many
 
 
@@ -50,6 +52,8 @@ class State:
     was_executed: bool = False  # before anything was proved of the whole
     executed: Executed | None = None  # the result, if it refutes what is not proved
     at: str = "before anything was proved"
+    proof_seconds: float = 0.0  # CPU seconds that the proof of the right program takes, as far as they are known
+    grown_seconds: float = 0.0  # that were spent in vain, for forms grew
     _made: Callable[[], InPieces] | None = None  # how to make the report on the pieces that are done
     _kept: float = 0.0  # when what is known of pieces was written down last, by the monotonic clock
     _cost: float = 0.0  # seconds that it took
@@ -64,6 +68,30 @@ class State:
                 progress(phase, done, total)
 
         return note
+
+    def forms_grow(self) -> None:
+        """Forms seem to grow. What was spent so far on the whole is nothing that the proof of the right program takes,
+        if it is cut from now on."""
+        self.grown_seconds = self._proving() - self.clock.seconds.get("pieces", 0.0)
+
+    def is_run(self, proof: Proof) -> None:
+        """The programs are in the calculus, which took about as long as in the right program."""
+        self.proof_seconds = self._proving() - (self.grown_seconds if proof.cuts is not None else 0.0)
+
+    def _proving(self) -> float:
+        return sum(took for phase, took in self.clock.seconds.items() if phase not in ("witness", "localise"))
+
+    def more_seconds(self) -> float:
+        """The CPU seconds that looking for a repair may take beyond the bound that says so: half of what was spent, or
+        less, so that the answer stays below its own bound. Following what was found, and comparing forms after that,
+        may take as much as looking for it."""
+        bounds, spent = self.effort.bounds, sum(self.clock.seconds.values())
+        left = bounds.answer_seconds + _TIMES * self.proof_seconds - spent - bounds.doubtful_seconds
+        more = left / 2 - bounds.repair_seconds
+        if more >= spent / 2:
+            return spent / 2
+        self.effort.hit("answer_seconds")
+        return max(more, -LESS)
 
     def know(self, proof: Proof, outputs: Sequence[OutputReport]) -> None:
         """More is known of some outputs, by a proof."""

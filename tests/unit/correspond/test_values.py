@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tantamount.correspond.values import Parts, rows_of, windows
+from tantamount.correspond.values import Parts, added_up, rows_of, summable, totals, windows
 from tantamount.effort import Effort
 
 
@@ -71,6 +71,36 @@ def test_what_is_not_a_number_is_found_among_such_alone() -> None:
         pytest.approx({"holed": 1}),
         pytest.approx({"whole": 1}),
     ]
+
+
+def test_several_tensors_are_multiples_of_what_each_is() -> None:
+    random = np.random.default_rng(9)
+    parts = Parts[int]()
+    known = random.standard_normal((6, 2, 5))
+    known[1, 0, 0], known[2, 0, 1], known[3, 1, 1] = np.inf, -1e30, 0
+    parts.add_all(list(enumerate(known)))
+    parts.add(6, np.array([4.0]))
+    asked = [*known, *(-3 * known), *(known + 1e-12), *(known + 1e-3), known[0] * np.nan, 0 * known[0], known[0].T]
+    asked += [np.array([4.0]), np.array([8.0]), np.zeros((0, 5)), random.standard_normal((2, 5))]
+    assert list(map(dict, parts.multiples_of_all(asked))) == [
+        pytest.approx(dict(parts.multiples(value))) for value in asked
+    ]
+
+
+def test_sums_of_several_groups_are_those_of_each() -> None:
+    random = np.random.default_rng(11)
+    a, b, c = random.standard_normal((3, 2, 5))
+    masked = np.where(random.random((2, 5)) < 0.5, -np.inf, a)
+    groups = [
+        [a, b], [a, a.copy()], [a, a * (1 + 1e-12)], [a, b, c], [a, a, b], [a], [masked, masked], [masked, -masked],
+        [a, b[:1]], [a[:0], b[:0]], [np.arange(3), np.arange(3) + 1], [a * np.nan, a], [c, a],
+    ]  # fmt: skip
+    with np.errstate(invalid="ignore"):
+        wanted = [added_up(some) if summable(some) else None for some in groups]
+    for found, right in zip(totals(groups), wanted, strict=True):
+        assert (found is None) == (right is None)
+        if found is not None and right is not None:
+            np.testing.assert_array_equal(found, right)
 
 
 def test_zeros_are_equal_and_no_multiples_and_what_is_not_finite_is_not_found() -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from support.equal_layers import layered
-from tantamount import Verdict, refine
+from support.jobs import job_files
+from tantamount import Verdict, read_job, refine
 from tantamount.answers import Answer
 from tantamount.proof import Options
 from tantamount.proof.places import places_of
@@ -81,6 +82,38 @@ def test_programs_that_draw_are_not_executed_without_a_proof(tmp_path: Path) -> 
         job = layered(tmp_path / name, 1, end=end, rank=replacing((0, "mul(t0, 3)", "mul(t0, 3.5)")))
         reports = (OutputReport("l", Verdict.UNKNOWN, None, job.outputs["l"].text),)
         assert (executed(job, None, reports, Options()) is not None) == seen
+
+
+TABLES = '[inputs]\ndefault = "Replicate()"\n[outputs]\ndefault = "Replicate()"\n'
+
+
+def test_an_output_that_differs_by_too_little_to_tell_needs_no_proof_beside_others(tmp_path: Path) -> None:
+    for name, last, seen in (("small", "mul(x, 2.00000001)", True), ("right", "mul(x, 2.0)", False)):
+        texts = [
+            f"x: float32[4]\na = {first}\nb = {second}\n-> a, b"
+            for first, second in (("mul(x, 3.0)", "mul(x, 2.0)"), ("mul(x, 3.5)", last))
+        ]
+        (tmp_path / name).mkdir()
+        job = read_job(job_files(tmp_path / name, texts[0], texts[1:], TABLES, {"tp": 1}, {}))
+        unknown = [OutputReport(one, Verdict.UNKNOWN, None, relation.text) for one, relation in job.outputs.items()]
+        found = executed(job, None, tuple(unknown), Options())
+        assert (found is not None) == seen
+        if found is not None:
+            assert found.searched.small == {"b"}
+            assert [one.verdict for one in found.searched.outputs] == [Verdict.REFUTED, Verdict.UNKNOWN]
+
+
+def test_where_forms_grow_with_cuts_too_one_output_that_is_refuted_is_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_STEPS", "_GROWN"):
+        monkeypatch.setattr(f"tantamount.proof.proof.{name}", 0)
+    whole, rank = (f"x: float32[4, 4]\na = mm(x, x)\nb = {f}(a)\nc = tanh(a)\n-> b, c" for f in ("tanh", "gelu"))
+    found = refine(read_job(job_files(tmp_path, whole, [rank], TABLES, {"tp": 1}, {})))
+    assert [one.verdict for one in found.outputs] == [Verdict.REFUTED, Verdict.UNKNOWN]
+    assert "normal forms grow" in (found.outputs[1].reason or "")
+    assert found.mismatch is not None
+    assert found.mismatch.implementation == "b"
 
 
 def test_a_layer_that_is_written_otherwise_interrupts_no_proof_in_pieces(tmp_path: Path) -> None:
