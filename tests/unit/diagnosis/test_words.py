@@ -231,4 +231,5 @@ def test_a_rank_that_adds_its_own_summand_alone(tmp_path: Path) -> None:
     )
     report = refine(read_job(files))
     assert report.mismatch is not None
-    assert report.mismatch.headline == "d_x adds its own rank's d_b alone, where the sum over tp is needed"
+    told = "a sum over tp is missing after d_b: every rank holds one summand of the specification's d_b"
+    assert report.mismatch.headline == f"{told}, and d_x uses it as if it were the whole"
