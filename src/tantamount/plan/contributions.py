@@ -22,23 +22,20 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from tantamount.capture.late import group_axes, late, reached
+from tantamount.capture.strict import NotThat, check_names, group_along
 from tantamount.ir.graph import Argument, Graph, Node, Output, Ref, references
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import Expectation, Replicate
 from tantamount.ir.types import TensorType
 from tantamount.ops.classes import differs
-from tantamount.plan.late import group_axes, late, reached
 from tantamount.plan.vanishing import vanishing
 
-__all__ = ["KINDS", "NotThat", "check_names", "earlier_job", "group_along", "whole_job"]
+__all__ = ["KINDS", "earlier_job", "whole_job"]
 
 KINDS = ("truncated-gradient", "stale-gradient")
 _ALIKE = ("_c10d_functional.all_reduce.default", "_c10d_functional.all_gather_into_tensor.default")
-
-
-class NotThat(Exception):
-    """A declared node is not of its kind; the message is a noun phrase that says what it is."""
 
 
 @dataclass(frozen=True)
@@ -270,24 +267,6 @@ def _way(graph: Graph, name: str, changed: Collection[str], alike: Callable[[Nod
 
 
 # ---------------------------------------------------------------------------------------------- what stands there
-def group_along(mesh: Mesh, axes: Sequence[str]) -> tuple[str, Mesh]:
-    """A name for the group along some axes, which no other has, and the mesh that knows it."""
-    name = "+".join(("strict", *axes))
-    while name in mesh.groups:
-        name += "'"
-    return name, Mesh(mesh.axes, {**mesh.groups, name: tuple(axes)})
-
-
-def check_names(graph: Graph) -> None:
-    """Raise :class:`NotThat` if a node that stands in the place of another one is called as a third one is: what reads
-    that would read it instead."""
-    seen = set[str]()
-    for node in graph.nodes:
-        if node.name in seen:
-            raise NotThat(f"{node.name} of {graph.path}, a name that is needed for what stands in the place of a node")
-        seen.add(node.name)
-
-
 def _with(job: Job, mesh: Mesh, graphs: Mapping[int, Graph]) -> Job:
     for graph in graphs.values():
         check_names(graph)

@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from tantamount.capture.strict import NotThat
 from tantamount.ir.graph import Argument, Graph, Node, Ref, reading, references
 from tantamount.ir.job import Job
 from tantamount.ir.relation import Shard
 from tantamount.ir.types import TensorType
 from tantamount.ops.calls import operator_of
-from tantamount.plan.contributions import NotThat
 from tantamount.sizes.symbolic import is_size
 
 __all__ = ["own_job"]

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from tantamount.capture.alike import drifting
 from tantamount.capture.fields import Fields, nearest, shown
-from tantamount.plan.alike import drifting
-from tantamount.plan.approximate import GRADIENTS, KINDS, NotThat, strict_job
+from tantamount.capture.strict import KINDS as OF_NODES
+from tantamount.capture.strict import NotThat, strict_job
+from tantamount.plan.contributions import KINDS as GRADIENTS
 from tantamount.plan.contributions import earlier_job, whole_job
 from tantamount.plan.own_gradients import own_job
 from tantamount.plan.parts import Approximation, Part, Runs
 
 __all__ = ["approximations_of"]
+
+_KINDS = (*OF_NODES, *GRADIENTS)
 
 
 def approximations_of(top: Fields, parts: dict[str, Part], virtual: str) -> Iterator[Approximation]:
@@ -32,8 +36,8 @@ def approximations_of(top: Fields, parts: dict[str, Part], virtual: str) -> Iter
         }
         state = {key: fields.at("state").at(key).name(x)
                  for key, x in fields.at("state").table(fields.values.get("state", {})).items()}  # fmt: skip
-        if kind not in KINDS:
-            raise fields.at("kind").wrong(shown(kind), f"one of {', '.join(KINDS)}")
+        if kind not in _KINDS:
+            raise fields.at("kind").wrong(shown(kind), f"one of {', '.join(_KINDS)}")
         if part not in parts:
             raise fields.at("part").wrong(shown(part), "a part", code="unknown-part", hint=nearest(part, parts))
         axes = parts[part].job.mesh.axes

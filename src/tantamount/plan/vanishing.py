@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from tantamount.capture.late import calls_of, group_axes, late
 from tantamount.ir.graph import Argument, Graph, Node, Ref, references
 from tantamount.ir.mesh import Mesh
-from tantamount.plan.late import calls_of, group_axes, late
 
 __all__ = ["vanishing"]
 

@@ -14,12 +14,12 @@ from itertools import pairwise, product
 from math import prod
 
 from tantamount.capture.inplace import overwritten_before
+from tantamount.capture.late import late
 from tantamount.ir.graph import Graph, Output
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import Partial
 from tantamount.plan.finish import finish_joints
 from tantamount.plan.joints import Joint, differ, sent
-from tantamount.plan.late import late
 from tantamount.plan.own_updates import own_updates
 from tantamount.plan.parts import Held, Part, Plan, Runs
 

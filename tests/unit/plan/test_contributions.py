@@ -15,10 +15,11 @@ from support.jobs import typed_graph
 from support.plans import verified
 from tantamount.capture.graph_document import graph_document
 from tantamount.capture.programs import write_document
+from tantamount.capture.strict import NotThat, group_along
 from tantamount.errors import UserError
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import Expectation, Partial, Replicate
-from tantamount.plan.contributions import NotThat, group_along, whole_job
+from tantamount.plan.contributions import whole_job
 from tantamount.plan.read import read_plan
 from tantamount.plan.result import PlanReport
 from tantamount.verdict import Verdict

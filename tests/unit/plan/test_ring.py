@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from support.jobs import typed_graph
+from tantamount.capture.late import late
 from tantamount.correspond.alignment import align
 from tantamount.effort import Effort
 from tantamount.ir.graph import Graph
-from tantamount.plan.late import late
 from tantamount.plan.prove import part_checker
 from tantamount.plan.read import read_plan
 from tantamount.plan.result import PartReport

@@ -18,9 +18,9 @@ from tantamount.answers import refine, verify_plan
 from tantamount.capture.graph_document import graph_document
 from tantamount.capture.interpolated import POINTS, with_symbols
 from tantamount.capture.job import job_of
+from tantamount.capture.late import late
 from tantamount.capture.programs import write_document
 from tantamount.errors import UserError
-from tantamount.plan.late import late
 from tantamount.plan.read import read_plan
 from tantamount.plan.result import PlanReport
 from tantamount.verdict import Verdict

@@ -1,16 +1,15 @@
-"""Approximations that a plan declares: what ranks compute of their own rows, or of some choices, where one device would
-of all. In the proof the strict form stands in their place, and the verdict is *up to* them.
+"""Approximations that are declared: what ranks compute of their own rows, or of some choices, where one device would of
+all. In the proof the strict form stands in their place, and the verdict is *up to* them.
 
-A declaration names nodes of a part's programs and one of the kinds below. Each kind is one change of these nodes, so
+A declaration names nodes of the implementation and one of the kinds below. Each kind is one change of these nodes, so
 that what is proved differs from what runs by that change and nothing else; a node that is not of the kind is refused.
 
 - ``local-statistic``: the node is the mean or the sum of what a rank has; strictly, it is that of all ranks along the
   axes ``over``: a reduction follows it. The statistics of a batch normalisation, how many tokens went to an expert.
 - ``restricted-choice``: the node is a mask of zeros and ones, made by comparisons; strictly, it is one everywhere.
   Routing among the experts of a few nodes.
-- ``truncated-gradient``, ``stale-gradient``: the node is a rank's own part of what it contributes to a gradient; what
-  other ranks contribute is left out, or is that of an earlier run (:mod:`tantamount.plan.contributions`). Of what ranks
-  never compute the specification's tensor is named (:mod:`tantamount.plan.own_gradients`).
+
+Two more kinds are about gradients, in plans (:mod:`tantamount.plan.contributions`).
 """
 
 from __future__ import annotations
@@ -20,15 +19,18 @@ from dataclasses import replace
 
 from tantamount.ir.graph import Graph, Node, Ref
 from tantamount.ir.job import Job
-from tantamount.plan.contributions import KINDS as GRADIENTS
-from tantamount.plan.contributions import NotThat, check_names, group_along
+from tantamount.ir.mesh import Mesh
 
-__all__ = ["GRADIENTS", "KINDS", "NotThat", "strict_job"]
+__all__ = ["KINDS", "NotThat", "check_names", "group_along", "strict_job"]
 
-KINDS = ("local-statistic", "restricted-choice", *GRADIENTS)
+KINDS = ("local-statistic", "restricted-choice")
 _MEANS = {"aten.mean.dim": "avg", "aten.mean.default": "avg", "aten.sum.dim_IntList": "sum", "aten.sum.default": "sum"}
 _COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne", "logical_and", "logical_or", "bitwise_and", "bitwise_or")
 _AS_IT_IS = ("aten._to_copy.default", "prims.convert_element_type.default", "aten.to.dtype")
+
+
+class NotThat(Exception):
+    """A declared node is not of its kind; the message is a noun phrase that says what it is."""
 
 
 def strict_job(job: Job, kind: str, nodes: Sequence[str], over: Sequence[str]) -> Job:
@@ -103,3 +105,21 @@ def _marks(nodes: Mapping[str, Node], node: Node | None) -> bool:
             return False
         node = _first(nodes, node)
     return False
+
+
+def group_along(mesh: Mesh, axes: Sequence[str]) -> tuple[str, Mesh]:
+    """A name for the group along some axes, which no other has, and the mesh that knows it."""
+    name = "+".join(("strict", *axes))
+    while name in mesh.groups:
+        name += "'"
+    return name, Mesh(mesh.axes, {**mesh.groups, name: tuple(axes)})
+
+
+def check_names(graph: Graph) -> None:
+    """Raise :class:`NotThat` if a node that stands in the place of another one is called as a third one is: what reads
+    that would read it instead."""
+    seen = set[str]()
+    for node in graph.nodes:
+        if node.name in seen:
+            raise NotThat(f"{node.name} of {graph.path}, a name that is needed for what stands in the place of a node")
+        seen.add(node.name)

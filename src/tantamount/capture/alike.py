@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
+from tantamount.capture.late import group_axes, reached
 from tantamount.ir.graph import Graph, Node
 from tantamount.ir.job import Job
 from tantamount.ir.relation import Replicate
 from tantamount.ops.calls import operator_of
 from tantamount.ops.classes import differs
-from tantamount.plan.late import group_axes, reached
 
 __all__ = ["ALIKE", "drifting"]
 
