@@ -108,6 +108,7 @@ def refine(
     engine: str = "calculus",
     rules: Sequence[UserRule | str | Path] = (),
     accept_tested: bool = False,
+    accept: Collection[str] = (),
 ) -> Answer:
     """Prove that the implementation refines the specification, output by output, or show where it does not.
 
@@ -125,9 +126,14 @@ def refine(
     ``engine="smt"`` asks the second engine (docs/design/smt.md): all elements at reduced shapes, by z3. It never says
     PROVED, and does not read ``strict``, ``fold``, ``progress`` and ``so_far``.
     ``rules`` are used beside those of the job (:func:`rule`, or files of them; docs/rules.md) where there is no proof
-    without; with ``accept_tested``, a proof may rest on rules that are only tested.
+    without; with ``accept_tested``, a proof may rest on rules that are only tested. ``accept`` names approximations
+    that the job declares and that are allowed; what is proved up to others is UNKNOWN.
     Raises :class:`UserError` if the job contradicts itself or the ranks' collectives do not match."""
     subject = job_of(job, implementation, inputs=inputs, outputs=outputs, assume=assume)
+    if accept:
+        from tantamount.capture.approximations import check_accepted
+
+        check_accepted(accept, [one.name for one in subject.approximations], subject.path)
     spent = effort if isinstance(effort, Effort) else effort_of(effort, timeout, memory)
     if check_engine(engine) == "smt":
         from tantamount.refinement.second import refine_elementwise
@@ -143,6 +149,7 @@ def refine(
             limits=limits,
             effort=spent,
             so_far=None if so_far is None else partial(_tell, so_far),
+            accept=accept,
         )
 
     given = _rules(subject, rules)
@@ -216,6 +223,11 @@ def compare(
     from tantamount.comparison.relation_files import save_relations as save_file
 
     pair = pair_to_compare(first, second, inputs, loaders, checkpoint, relations, outputs)
+    if pair.job.approximations:
+        raise UserError(
+            "job-approximate", place=pair.job.path, found="approximations, of two implementations",
+            needed="refine, whose verdict is up to them",
+        )  # fmt: skip
     if save_relations is not None:
         if not pair.document:
             raise UserError(
@@ -303,7 +315,8 @@ def verify_plan(
         if generated:
             return verify_generated(_generated(path, model, data, finish, limits), question)
         if is_job(path, limits):
-            return verify_job(read_job(path, limits=limits), question)
+            job = read_job(path, limits=limits)
+            return verify_job(job, partial(question, accept=[one.name for one in job.approximations]), accept)
         plan = read_plan(path, limits=limits)
     report = verify(plan, _part_checker(engine, spent, limits), told, accept, apart)
     if report.verdict is not Verdict.PROVED:

@@ -21,9 +21,9 @@ __all__ = ["PACKAGE", "Site", "sites"]
 PACKAGE = Path(__file__).resolve().parents[2] / "src" / "tantamount"
 
 # Which kind of file the modules read whose errors are of a kind: `Place.kind`.
-_JOBS = {"job.py", "relations.py", "spelled_groups.py", "subject.py", "expectations.py"}
+_JOBS = {"job.py", "relations.py", "spelled_groups.py", "subject.py", "expectations.py", "approximations.py"}
 _ALL = {"fields.py"}
-_PLANS = {f"plan/read{part}.py" for part in ("", "_approximate", "_copies", "_mesh", "_schedule")}
+_PLANS = {f"plan/read{part}.py" for part in ("", "_approximate", "_copies", "_mesh", "_schedule")} | {"plan/names.py"}
 _DOCUMENTS = {"json": ("graph", "certificate"), "toml": ("job", "plan")}  # of the codes in `documents.py`
 _CERTIFICATES = {"document.py"}
 _LEXER = "hlo_text.py"

@@ -9,6 +9,7 @@ from math import isfinite, prod
 from pathlib import Path
 from typing import Protocol, cast
 
+from tantamount.capture.approximations import with_strict_forms
 from tantamount.capture.documents import parse_toml
 from tantamount.capture.expectations import with_expectations
 from tantamount.capture.fields import Fields, Place, is_integer, nearest, shown
@@ -35,7 +36,7 @@ from tantamount.sizes.domain import Domain, SizeProblem
 __all__ = ["GraphFiles", "Unresolved", "declared_operators", "job_of", "joined_sizes", "read_job", "read_unresolved"]
 
 _FORMAT = "job/1"
-_TOP = ("format", "spec", "impl", "inputs", "outputs", "expect", "assume", "ops", "symbols", "rules")
+_TOP = ("format", "spec", "impl", "inputs", "outputs", "expect", "assume", "ops", "symbols", "rules", "approximate")
 _DROPOUT = "same mask"
 
 
@@ -89,6 +90,9 @@ def read_unresolved(path: str | Path, *, allow_outside: bool = False, limits: Li
     path = Path(path)
     place = Place("job", str(path), limits)
     top = Fields.of(parse_toml(read_text(path, limits), place), place, _TOP, ("format", "spec", "impl"))
+    if "approximate" in top:
+        needed = "no approximations where the relations of two programs are looked for"
+        raise top.at("[approximate]").wrong("a table", needed, code="approximate")
     files = GraphFiles(path.parent, allow_outside, limits, declared_operators(top), {}, READERS)
     specification = _specification(top, files)
     implementation, mesh = _implementation(top, files)
@@ -134,6 +138,8 @@ def _resolved(top: Fields, files: _Graphs, name: str, partial: bool = False) -> 
     domain = joined_sizes((specification, *distinct.values()), name)
     if "symbols" in top and not isinstance(files, _Resized):
         domain = narrowed(domain, top.get("symbols"), top.at("[symbols]"))
+    if "approximate" in top:
+        return with_strict_forms(replace(job, sizes=domain), top)
     if not domain.symbols:
         return job
 

@@ -63,6 +63,9 @@ def open_subject(certificate: Certificate, job: Path | None, allow_outside: bool
         return _embedded(certificate, limits)
     path = _path(certificate, job, allow_outside)
     read = read_job(path, allow_outside=allow_outside, limits=limits)
+    if read.approximations:  # what is executed here would be their strict forms
+        needed = "a job without approximations: a certificate says what is proved of the programs that run"
+        raise UserError("job-approximate", place=str(path), found="a table [approximate]", needed=needed)
     changed = [] if digest_of_file(path, limits) == certificate.job_digest else [f"{path} is another job"]
     names = graph_names(job_table(path, limits))
     if set(names) != set(certificate.graphs):

@@ -34,6 +34,11 @@ def certificate_of(report: Report, job: Job | None, beside: Path | None = None) 
     if not report.proved or job is None:
         found = f"the verdict {report.verdict.value}" if job is not None else "a report without its job"
         raise UserError("certificate-verdict", place=report.job, found=found, needed="the verdict PROVED")
+    if job.approximations:
+        raise UserError(
+            "job-approximate", place=report.job, found="a verdict up to approximations",
+            needed="a job without any: a certificate says what is proved of the programs that run",
+        )  # fmt: skip
     if job.at is not None:
         raise UserError(
             "certificate-sizes", place=report.job, found="a job with size symbols", needed="sizes that are numbers",

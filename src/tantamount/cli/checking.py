@@ -27,9 +27,9 @@ _HEADROOM = 256 * 2**20  # bytes mapped but not held, for the report of a proces
 @dataclass(frozen=True, slots=True)
 class Options:
     """The options of checking jobs. ``pages``: where the page of a job is written, by its path; ``certificate``: where
-    that of the only job is; ``engine``: which one answers; ``rules``: files of rules, ``accept_tested``: those
-    that are only tested count. ``effort``, ``timeout`` (seconds) and ``memory`` (megabytes)
-    are those of one job."""
+    that of the only job is; ``engine``: which one answers; ``rules``: files of rules, ``accept_tested``: those that are
+    only tested count; ``accept``: declared approximations that are allowed. ``effort``, ``timeout`` (seconds) and
+    ``memory`` (megabytes) are those of one job."""
 
     strict: bool = False
     allow_outside: bool = False
@@ -42,6 +42,7 @@ class Options:
     engine: str = "calculus"
     rules: tuple[Path, ...] = ()
     accept_tested: bool = False
+    accept: tuple[str, ...] = ()
 
     @property
     def limited(self) -> bool:
@@ -87,6 +88,8 @@ def check(
             more["rules"] = options.rules
         if options.accept_tested:
             more["accept_tested"] = True
+        if options.accept:
+            more["accept"] = options.accept
         with stopping(effort):
             job = read_job(path, allow_outside=options.allow_outside)
         report = refine(job, strict=options.strict, progress=progress, **more)

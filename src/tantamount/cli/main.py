@@ -13,6 +13,7 @@ from tantamount import __version__
 from tantamount.cli import terminal
 from tantamount.cli.exits import exits, explain, explained, finished
 from tantamount.cli.options import (
+    ACCEPT,
     ACCEPT_TESTED,
     ALLOW_OUTSIDE,
     EFFORT,
@@ -121,6 +122,7 @@ def app() -> None:
 )  # fmt: skip
 @RULES
 @ACCEPT_TESTED
+@ACCEPT
 @exits
 def refine(
     jobs: tuple[Path, ...],
@@ -142,6 +144,7 @@ def refine(
     engine: str,
     rules: tuple[Path, ...],
     accept_tested: bool,
+    accept: tuple[str, ...],
 ) -> int:
     """Does the distributed implementation refine the sequential specification?"""
     from tantamount.cli.certifying import certify, check_certifiable
@@ -170,6 +173,7 @@ def refine(
         engine=engine,
         rules=rules,
         accept_tested=accept_tested,
+        accept=accept,
     )
     if engine != "calculus":
         from tantamount.answers import check_engine

@@ -88,6 +88,9 @@ RULES = click.option(
 ACCEPT_TESTED = click.option(
     "--accept-tested", is_flag=True, help="Let the verdict rest on rules that are only tested."
 )
+ACCEPT = click.option(
+    "--accept", multiple=True, metavar="NAME", help="Accept a declared approximation: without, exit code 3."
+)
 TIMEOUT = click.option(
     "--timeout", type=float, metavar="S", help="What is not proved of a job after S seconds is UNKNOWN."
 )

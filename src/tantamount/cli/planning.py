@@ -9,7 +9,7 @@ import click
 
 from tantamount.cli import terminal
 from tantamount.cli.exits import exits, explain
-from tantamount.cli.options import FILE, POSITIVE, RAY, Group, argument
+from tantamount.cli.options import ACCEPT, FILE, POSITIVE, RAY, Group, argument
 from tantamount.errors import UserError
 from tantamount.report.outcomes import Failure
 
@@ -59,7 +59,7 @@ def plan() -> None:
     help="Likewise, what follows their step: an object with optimizer(parameters), and gradients(parameters) and "
     "rank_gradients(parameters, rank) for what is done with gradients before (this runs it).",
 )
-@click.option("--accept", multiple=True, metavar="NAME", help="Accept a declared approximation: without, exit code 3.")
+@ACCEPT
 @click.option(
     "--json", type=FILE, metavar="OUT", help="Write results as JSON (plan-report/1, one a line); - is stdout."
 )

@@ -13,7 +13,7 @@ from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import Expectation, InputRelation
 from tantamount.sizes.domain import NO_SIZES, Domain
 
-__all__ = ["DIFFERENT_SEEDS", "SAME_NAME", "SAME_SEED", "Assumptions", "Job", "UserRule"]
+__all__ = ["DIFFERENT_SEEDS", "SAME_NAME", "SAME_SEED", "Approximation", "Assumptions", "Job", "UserRule"]
 
 T = TypeVar("T")
 
@@ -34,6 +34,15 @@ class Assumptions:
     seeds: tuple[tuple[str, str], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Approximation:
+    """Something that ranks compute otherwise than one device would, and are meant to: ``text`` says what, in words. The
+    implementation has its strict form, so that a proof is up to it."""
+
+    name: str
+    text: str
+
+
 @dataclass(frozen=True)
 class Job:
     """``implementation`` has one graph per rank (one and the same object where ranks run one program). ``inputs`` has a
@@ -43,8 +52,8 @@ class Job:
     symbols there is neither. ``record``, of a job that is no file: ``job``, its table, and ``graphs``, those that it
     names as documents. ``rules`` are those that its user gives, to be used where a proof needs them. ``counted`` are
     the axes of the mesh for each of whose coordinates the specification has something: it has no form on fewer.
-    ``larger``, of a job that is another one on fewer ranks or at smaller sizes, is that one, of whose numbers people
-    are told."""
+    ``approximations`` are declared, and their strict forms are in the implementation. ``larger``, of a job that is
+    another one on fewer ranks or at smaller sizes, is that one, of whose numbers people are told."""
 
     path: str
     specification: Graph
@@ -58,6 +67,7 @@ class Job:
     at: Callable[[Mapping[str, int]], Job] | None = field(default=None, compare=False)
     rules: tuple[UserRule, ...] = ()
     counted: frozenset[str] = frozenset()
+    approximations: tuple[Approximation, ...] = ()
     larger: Job | None = field(default=None, compare=False, repr=False)
 
     @cached_property

@@ -7,11 +7,13 @@ proved, each with what belongs to it, is what following their calls by labels sh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
+from tantamount.capture.approximations import check_accepted
 from tantamount.clock import Clock, peak_memory_bytes
 from tantamount.ir.job import Job
+from tantamount.plan.parts import Approximation
 from tantamount.plan.result import PartReport, PlanReport
 from tantamount.plan.rolled import rolled
 from tantamount.verdict import Assumption, OutputReport, Report, Verdict, worst
@@ -78,9 +80,12 @@ def verify_generated(plan: Generated, refine: Refine) -> PlanReport:
     )  # fmt: skip
 
 
-def verify_job(job: Job, refine: Refine) -> PlanReport:
+def verify_job(job: Job, refine: Refine, accept: Collection[str] = ()) -> PlanReport:
     """The verdict on a job as a plan: one part, all of whose ranks are proved together; messages and collectives are
-    matched in order while they run. Stages, microbatches and equal pieces are those that its programs show."""
+    matched in order while they run. Stages, microbatches and equal pieces are those that its programs show. ``refine``
+    takes what is declared to be approximate as it is; ``accept`` has the names of what is allowed. Raises
+    :class:`UserError` for names that the job does not declare."""
+    check_accepted(accept, [one.name for one in job.approximations], job.path)
     clock = Clock()
     found = rolled(job)
     clock.lap("reading")
@@ -94,6 +99,8 @@ def verify_job(job: Job, refine: Refine) -> PlanReport:
         pieces=max(1, len(report.lemmas)), stages=found.stages, schedule_name="as the ranks' programs say",
         parts=(part,), joints=(), ownership=(), schedule=(), assumptions=report.assumptions,
         notes=(*report.notes, *notes), seconds=clock.seconds, megabytes=peak_memory_bytes() / (1 << 20),
+        approximations=tuple(Approximation(one.name, part.part, one.text) for one in job.approximations),
+        accepted=tuple(accept),
     )  # fmt: skip
 
 

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from tantamount.capture.approximations import check_accepted
 from tantamount.clock import Clock, peak_memory_bytes
-from tantamount.errors import UserError
 from tantamount.plan.actions import Chain, Kind, Schedule
 from tantamount.plan.check import check_schedule
 from tantamount.plan.counts import said_of_counts
@@ -44,11 +44,7 @@ def verify(
     ``told(part, done, total)`` hears of every part before it is looked at; ``accept`` are names of approximations.
     ``together``, if there is one, is asked for all parts at once instead, and may look at several at a time. Raises
     :class:`UserError` for approximations that are accepted and not declared."""
-    declared = [one.name for one in plan.approximations]
-    for name in accept:
-        if name not in declared:
-            needed = f"an approximation that {plan.path} declares: {', '.join(declared) or 'there is none'}"
-            raise UserError("command-line", place="--accept", found=name, needed=needed)
+    check_accepted(accept, [one.name for one in plan.approximations], plan.path)
     clock = Clock()
     ownership = (*_ownership(plan), *wrong_names(plan))
     schedule = tuple(_schedule(plan))

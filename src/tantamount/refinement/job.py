@@ -79,15 +79,16 @@ def refine_job(
     cut_from: int = LONG,
     proof: Proof | None = None,
     plan: Plan | None = None,
+    accept: Collection[str] = (),
 ) -> Refinement:
     """The verdict on a job; the arguments are those of :func:`tantamount.refine`, but ``effort`` says all that may be
     spent, ``doubtful`` that something is probably wrong, so that values are compared before forms are, ``cut_from``
     from how many nodes of a specification on it is cut where both programs agree, if it is not proved as a whole,
-    ``proof`` and its ``plan`` of execution are the job's, where they are known, and ``so_far`` is told the report as it
-    would be if the work ended now, whenever more is known (only where time or memory are limited). Raises
-    :class:`UserError`."""
+    ``proof`` and its ``plan`` of execution are the job's, where they are known, ``accept`` are the names of declared
+    approximations that are allowed, and ``so_far`` is told the report as it would be if the work ended now, whenever
+    more is known (only where time or memory are limited). Raises :class:`UserError`."""
     how = effort if effort is not None else Effort()
-    state = State(job, strict, how, so_far or _unheard, cut_from, plan)
+    state = State(job, strict, how, so_far or _unheard, cut_from, accept, plan)
     bounds = limits if limits is not None else limits_from_environment()
     options = Options(
         fold=fold,
@@ -117,7 +118,7 @@ def refine_job(
     found = state.report()
     if found.stopped:
         return found
-    again = partial(refine_job, strict=strict, fold=fold, limits=bounds, effort=how, cut_from=cut_from)
+    again = partial(refine_job, strict=strict, fold=fold, limits=bounds, effort=how, cut_from=cut_from, accept=accept)
     return unless_draws_are_unstated(job, found, again)
 
 

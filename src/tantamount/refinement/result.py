@@ -12,7 +12,9 @@ from tantamount.ir.job import Job
 from tantamount.proof import Proof
 from tantamount.verdict import Assumption, LimitHit, Report, Statistics, Verdict
 
-__all__ = ["Refinement", "accepted", "limits_hit", "statistics"]
+__all__ = ["APPROXIMATE", "Refinement", "accepted", "limits_hit", "statistics", "up_to"]
+
+APPROXIMATE = "approximate"
 
 
 @dataclass(frozen=True)
@@ -28,13 +30,30 @@ class Refinement(Report):
 
 
 def accepted(
-    verdict: Verdict, assumptions: Sequence[Assumption], strict: bool, allowed: Collection[str]
+    verdict: Verdict,
+    assumptions: Sequence[Assumption],
+    strict: bool,
+    allowed: Collection[str],
+    job: Job | None = None,
+    approximations: Collection[str] = (),
 ) -> tuple[Verdict, tuple[str, ...]]:
-    """The verdict where ``strict`` refuses every assumption that is not ``allowed``, and the names of those refused."""
-    if not strict or verdict is not Verdict.PROVED:
+    """The verdict where ``strict`` refuses every assumption that is not ``allowed``, and the names of those refused.
+    What a ``job`` declares to be approximate is refused unless ``approximations`` has all of it."""
+    if verdict is not Verdict.PROVED:
         return verdict, ()
-    refused = tuple(dict.fromkeys(a.name for a in assumptions if a.name not in allowed))
-    return (Verdict.UNKNOWN if refused else verdict), refused
+    open_ = job is not None and any(one.name not in approximations for one in job.approximations)
+    refused = [a.name for a in assumptions if (strict and a.name not in allowed) or (open_ and a.name == APPROXIMATE)]
+    return (Verdict.UNKNOWN if refused else verdict), tuple(dict.fromkeys(refused))
+
+
+def up_to(job: Job) -> tuple[Assumption, ...]:
+    """The assumption that what a job declares to be approximate is meant to be; none if it declares nothing."""
+    if not job.approximations:
+        return ()
+    told = "; ".join(f"{one.name}: {one.text}" for one in job.approximations)
+    names = tuple(one.name for one in job.approximations)
+    text = f"what is declared to be approximate is replaced by its strict form: {told}"
+    return (Assumption(APPROXIMATE, text, names),)
 
 
 def limits_hit(effort: Effort, stop: Stopped | None = None) -> tuple[LimitHit, ...]:

@@ -18,7 +18,7 @@ from tantamount.limits import Limits, limits_from_environment
 from tantamount.proof import Options, prove
 from tantamount.proof.assumptions import arithmetic_assumptions, index_assumptions, operator_assumptions
 from tantamount.reduction import NotReduced, reduce_job
-from tantamount.refinement.result import Refinement, limits_hit, statistics
+from tantamount.refinement.result import Refinement, limits_hit, statistics, up_to
 from tantamount.sizes.domain import shown_sizes
 from tantamount.smt.conditions import side_conditions
 from tantamount.smt.engine import Compared, Output, compare
@@ -146,7 +146,7 @@ class _State:
             verdict=worst(output.verdict for output in outputs),
             outputs=outputs,
             outputs_total=len(self.job.specification.outputs),
-            assumptions=self.assumptions,
+            assumptions=(*self.assumptions, *up_to(self.job)),
             relations=(),
             mismatch=None,
             counterexample=self.counterexample,

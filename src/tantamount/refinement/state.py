@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from tantamount.ir.job import Job
 from tantamount.proof import Progress, Proof
 from tantamount.proof.assumptions import arithmetic_assumptions
 from tantamount.proof.lemmas import InPieces
-from tantamount.refinement.result import Refinement, accepted, limits_hit, statistics
+from tantamount.refinement.result import Refinement, accepted, limits_hit, statistics, up_to
 from tantamount.verdict import Assumption, Counterexample, Mismatch, OutputReport, Relation, Verdict, worst
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class State:
     effort: Effort
     so_far: Callable[[Refinement], None]
     cut_from: int = LONG
+    accept: Collection[str] = ()  # the approximations that are allowed
     plan: Plan | None = None  # to execute the job by, where there is one
     clock: Clock = field(default_factory=Clock)
     proof: Proof | None = None
@@ -139,15 +140,15 @@ class State:
             for output in job.specification.outputs
             if output.name in job.outputs
         )
-        verdict, refused = accepted(
-            worst(output.verdict for output in outputs), self.assumptions, self.strict, ("real-arithmetic",)
-        )
+        assumptions = (*self.assumptions, *up_to(job))
+        found = worst(output.verdict for output in outputs)
+        verdict, refused = accepted(found, assumptions, self.strict, ("real-arithmetic",), job, self.accept)
         return Refinement(
             job=job.path,
             verdict=verdict,
             outputs=outputs,
             outputs_total=len(job.specification.outputs),
-            assumptions=self.assumptions,
+            assumptions=assumptions,
             relations=self._relations(),
             mismatch=self.mismatch,
             counterexample=self.counterexample,

@@ -49,7 +49,7 @@ def render(report: Report, *, verbose: bool = False) -> tuple[Line, ...]:
     """The report as styled lines: what is wrong, where, how, on which input, what to do about it; then the outputs and
     what the verdict rests on. ``verbose`` leaves nothing out, and adds the relation per operator and the statistics."""
     sections = [
-        [(Span(f"{report.verdict.value}  ", STYLE_OF[report.verdict]), Span(f"{report.job}   {summary(report)}"))],
+        [(Span(f"{_verdict(report)}  ", STYLE_OF[report.verdict]), Span(f"{report.job}   {summary(report)}"))],
         *(_mismatch(report.mismatch, report, verbose) if report.mismatch is not None else []),
         _counterexample(report.counterexample, report.sides[1], verbose) if report.counterexample is not None else [],
         _titled("Hint", paragraph(report.mismatch.hint, 2)) if report.mismatch is not None else [],
@@ -68,6 +68,14 @@ def render(report: Report, *, verbose: bool = False) -> tuple[Line, ...]:
             lines.append(_BLANK)
         lines += section
     return tuple(lines)
+
+
+def _verdict(report: Report) -> str:
+    """The verdict; of what is proved up to approximations that nobody accepted, that it is."""
+    if report.refused != ("approximate",):
+        return report.verdict.value
+    names = [name for one in report.assumptions if one.name == "approximate" for name in one.places]
+    return f"PROVED up to {', '.join(names)}"
 
 
 def summary(report: Report) -> str:
@@ -104,7 +112,7 @@ def _about(report: Report) -> str:
 
 
 _NOT_ACCEPTED = "nobody accepted"
-_ACCEPTABLE = {"relation-guessed", "outputs-unpaired", "tested-rules"}  # what an option accepts
+_ACCEPTABLE = {"relation-guessed", "outputs-unpaired", "tested-rules", "approximate"}  # what an option accepts
 
 
 def _refusal(report: Report) -> str:
