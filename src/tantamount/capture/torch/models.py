@@ -165,6 +165,8 @@ def loading_of(
 
 def with_tables(program: Program, model: nn.Module, names: frozenset[str]) -> Program:
     """The program with the values of some buffers and parameters recorded in it, as constants, instead of inputs."""
+    if not names:
+        return program  # of a model of JAX, say, which has neither
     state = (*model.named_buffers(remove_duplicate=False), *model.named_parameters(remove_duplicate=False))
     return with_values(program, {name: t for name, t in state if name in names})
 
