@@ -28,7 +28,7 @@ from tantamount.proof import Options, prove
 from tantamount.verdict import Report, Verdict
 
 BOTH = (0, 1)
-LIMIT = 15.0  # CPU seconds for one job beside other ones, failing ones as well: values at reduced shapes, and words for the difference
+LIMIT = 15.0  # CPU seconds for one job beside others, failing ones as well: values, and words for the difference
 Change = Callable[[Node], Node]
 Mutation = Callable[[Job], Job]
 

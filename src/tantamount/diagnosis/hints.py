@@ -112,12 +112,17 @@ def _proved(job: Job, options: Options, only: Collection[str], before: Proof) ->
         return True
     if short:
         pieces = prove_simplified(job, options) or prove_in_pieces(job, options)
-        if pieces is not None and _all(pieces.outputs, only):
-            return True
-    if _all(proof.check(only=only), only):
-        return True
-    apart = options.fold is None and proof.folded  # rank by rank, as a job is proved where that is needed
-    return apart and _all(prove(job, replace(options, fold=False)).check(only=only), only)
+        if pieces is not None:
+            return _all(pieces.outputs, only)
+    bounds = options.effort.bounds
+    try:  # with products multiplied out, which is worth as much as the proof
+        with options.effort.watching(max(bounds.refuted_effort * proof.steps, bounds.refuted_steps)):
+            if _all(proof.check(only=only), only):
+                return True
+            apart = options.fold is None and proof.folded  # rank by rank, as a job is proved where that is needed
+            return apart and _all(prove(job, replace(options, fold=False)).check(only=only), only)
+    except Grown:
+        return False
 
 
 def _all(outputs: Sequence[OutputReport], names: Collection[str]) -> bool:

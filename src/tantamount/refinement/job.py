@@ -22,7 +22,7 @@ from tantamount.proof.proof import nothing_of
 from tantamount.proof.simplified import prove_simplified
 from tantamount.refinement.reports import any_refuted, explained, still_open, told_before, unrefuted, with_more
 from tantamount.refinement.result import Refinement, limits_hit
-from tantamount.refinement.state import LESS, LONG, MANY_RANKS, SHARE, State
+from tantamount.refinement.state import LONG, MANY_RANKS, SHARE, State
 from tantamount.refinement.unstated import unless_draws_are_unstated
 from tantamount.verdict import Mismatch, OutputReport, Verdict
 
@@ -123,6 +123,7 @@ def refine_job(
 
 
 _AGREEING = 2  # inputs on which both programs agree before a proof takes more effort
+_LESS = 1.75  # CPU seconds that looking for a repair of a part of a plan may take less than the bound says
 
 
 def _once() -> Align:
@@ -310,7 +311,7 @@ def _not_proved(
     if failing:
         if patience is not None:
             state.assumptions = proof.assumptions()  # now: comparing forms may be cut off
-        more = -LESS if patience is not None else state.more_seconds() if any_refuted(checked) else 0.0
+        more = -_LESS if patience is not None else state.more_seconds() if any_refuted(checked) else 0.0
         mismatch, reductions = find_mismatch(proof, failing, searched.plan, more, patience)
         state.clock.lap("localise")
         if len(failing) > 1:  # of one the mismatch says it

@@ -24,7 +24,7 @@ __all__ = ["LESS", "LONG", "MANY_RANKS", "SHARE", "State"]
 
 LONG = 300  # nodes of a specification from which on a proof is tried with cuts, too
 MANY_RANKS = 16  # more are executed as a few first, where something is wrong
-LESS = 1.75  # CPU seconds that looking for a repair may take less than the bound says
+LESS = 1.5  # CPU seconds that looking for a repair may take less than the bound says
 _TIMES = 3  # the proof is what an answer is to take at most, beside the bound on it
 SHARE = 10  # of the time of comparing outputs is what writing down what was proved so far may take, one of so many
 
