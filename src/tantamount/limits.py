@@ -305,6 +305,9 @@ class Bounds:
     doubtful_seconds: int = _bound(
         1, DIAGNOSIS, "CPU seconds that forms are compared for, of a job that is likely to be wrong."
     )
+    followed_steps: int = _bound(
+        60_000, DIAGNOSIS, "Steps that proving a job with a hint may take where its products are multiplied out."
+    )
     repair_outputs: int = _bound(16, DIAGNOSIS, "Outputs, and repairs, that are looked at.")
     repair_wholes: int = _bound(8, DIAGNOSIS, "Specification tensors that are tried in place of one value.")
     repair_orders: int = _bound(6, DIAGNOSIS, "Orders in which tensors are exchanged for each other.")

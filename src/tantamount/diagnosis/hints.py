@@ -114,14 +114,14 @@ def _proved(job: Job, options: Options, only: Collection[str], before: Proof) ->
         pieces = prove_simplified(job, options) or prove_in_pieces(job, options)
         if pieces is not None:
             return _all(pieces.outputs, only)
-    bounds = options.effort.bounds
-    try:  # with products multiplied out, which is worth as much as the proof
-        with options.effort.watching(max(bounds.refuted_effort * proof.steps, bounds.refuted_steps)):
+    try:  # with products multiplied out, as far as that is worth it
+        with options.effort.watching(max(proof.steps, options.effort.bounds.followed_steps)):
             if _all(proof.check(only=only), only):
                 return True
             apart = options.fold is None and proof.folded  # rank by rank, as a job is proved where that is needed
             return apart and _all(prove(job, replace(options, fold=False)).check(only=only), only)
     except Grown:
+        options.effort.hit("followed_steps")
         return False
 
 
