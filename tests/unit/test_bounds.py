@@ -457,8 +457,9 @@ HITS: dict[str, tuple[Work, int]] = {
 # What takes more than a small job: the bound is asked about as any other (tests/unit/test_effort.py).
 NOT_HERE = {
     "settled_factors", "settled_elements", "mask_candidates", "undefined_terms", "undefined_pieces",
-    "implied_cases", "cover_tiles", "repair_numbers", "refuted_effort", "refuted_steps", "multiplied_steps", "followed_steps",
-    "size_regions", "size_executions", "repair_orders", "repair_members", "repair_windows", "mismatch_ranks",
+    "implied_cases", "cover_tiles", "repair_numbers", "refuted_effort", "refuted_steps", "multiplied_steps",
+    "followed_steps", "mismatch_ranks",
+    "size_regions", "size_executions", "repair_orders", "repair_members", "repair_windows",
     "repair_layouts", "repair_promising", "repair_seconds", "repair_suspects", "repair_reach",
     "mismatch_depth", "reduced_rounds", "lifted_atoms", "told_tensors", "drawn_integers",
     "bit_parts", "mask_runs", "compared_booleans", "member_terms", "member_variables", "residues", "residue_terms",
