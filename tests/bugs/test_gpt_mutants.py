@@ -28,7 +28,8 @@ from tantamount.proof import Options, prove
 from tantamount.verdict import Report, Verdict
 
 BOTH = (0, 1)
-LIMIT = 15.0  # CPU seconds for one job beside others, failing ones as well: values, and words for the difference
+LIMIT = 12.0  # CPU seconds for one job, failing ones as well: values at reduced shapes, and words for the difference
+UNDECIDED = 15.0  # for one of which nothing is refuted: ten alone on a machine, twelve beside another process
 Change = Callable[[Node], Node]
 Mutation = Callable[[Job], Job]
 
@@ -252,11 +253,11 @@ HARMLESS = tuple(
 )
 
 
-def check(job: Job, **options: Any) -> Report:
+def check(job: Job, limit: float = LIMIT, **options: Any) -> Report:
     """Refine, within bounded time."""
     start = time.process_time()
     report = refine(job, **options)
-    assert time.process_time() - start < LIMIT, {k: round(v, 2) for k, v in report.statistics.seconds.items()}
+    assert time.process_time() - start < limit, {k: round(v, 2) for k, v in report.statistics.seconds.items()}
     return report
 
 
@@ -400,7 +401,7 @@ def test_a_mutant_that_is_no_program(gpt: Job, mutant: Mutant, fold: bool | None
 
 
 def test_without_the_dropout_assumption_nothing_is_proved(gpt: Job) -> None:
-    report = check(replace(gpt, assume=replace(gpt.assume, dropout=False)))
+    report = check(replace(gpt, assume=replace(gpt.assume, dropout=False)), UNDECIDED)
     assert report.exit_code in (1, 3)
 
 
