@@ -12,7 +12,7 @@ from tantamount.calculus.atoms import Store
 from tantamount.calculus.calculus import Calculus
 from tantamount.calculus.compare import equal
 from tantamount.calculus.evaluate import Evaluator
-from tantamount.calculus.expand import distribute
+from tantamount.calculus.multiplied import distribute
 from tantamount.calculus.forms import Form
 from tantamount.calculus.rebuild import refresh
 from tantamount.calculus.symbolic import Symbolic, Trace

@@ -373,7 +373,7 @@ HITS: dict[str, tuple[Work, int]] = {
     "multiplied_angles": (angles, 1),
     "exponent_terms": (exponents, 1),
     "multiplied_power": (lambda effort, folder: squares(effort, folder, 3), 2),
-    "expansion_depth": (functions, 0),
+    "expansion_depth": (squares, 0),
     "compared_depth": (functions, 0),
     "compared_pairs": (functions, 0),
     "compared_terms": (functions, 1),

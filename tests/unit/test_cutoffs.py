@@ -36,6 +36,8 @@ ALLOWED: dict[str, str] = {
     "calculus/constants.py: _FEW_DIGITS": MEANING,
     "calculus/constants.py: _HEIGHT": MEANING,
     "calculus/expand.py: _APART": WAY,  # which of two ways to compare is tried first
+    "calculus/expand.py: _FEW": WAY,
+    "calculus/multiplied.py: MANY": "no number of terms is counted further, where any are too many",
     "calculus/powers.py: _INT64": MEANING,
     "calculus/records.py: range(4)": WAY,  # what has multiplicities after that is told apart kind by kind
     "calculus/signs.py: _MOST_DIGITS": "an end of an interval that would be longer is rounded outwards: no search",

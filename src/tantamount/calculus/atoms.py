@@ -184,7 +184,7 @@ class Memo:
     compared: dict[object, Remembered] = field(default_factory=dict[object, Remembered])  # two polynomials and a box
     spans: dict[int, tuple[Any, Any]] = field(default_factory=dict[int, tuple[Any, Any]])  # of all values of an atom
     enclosures: dict[int, Any] = field(default_factory=dict[int, Any])  # the same, with ends that are excluded
-    terms_inside: dict[int, int] = field(default_factory=dict[int, int])  # of an atom that is multiplied out
+    heights: dict[int, int] = field(default_factory=dict[int, int])  # sums of sums in the products inside an atom
     has_extreme: dict[int, bool] = field(default_factory=dict[int, bool])
     has_cases: dict[int, bool] = field(default_factory=dict[int, bool])
     remainders_inside: dict[tuple[int, int], bool] = field(default_factory=dict[tuple[int, int], bool])
@@ -309,6 +309,10 @@ class Store(ABC):
             self.memo.rebuilt.clear()
             self.memo.rebuilt_at = now
         return self.memo.rebuilt
+
+    def posed_interval(self, axis: int) -> tuple[int, int]:
+        """The interval of an axis that poses."""
+        return list(self._posing)[(axis - _POSING) % _LEVEL]
 
     @staticmethod
     def is_posing(axis: int) -> bool:

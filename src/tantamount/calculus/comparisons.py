@@ -6,7 +6,7 @@ positions are the same atom at an offset. Intervals of axes and recorded facts d
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import ceil, floor, isqrt
 from typing import NamedTuple
@@ -338,14 +338,25 @@ def record_range(store: Store, x: Polynomial, size: int, box: Ranges) -> None:
     covered_box: list[tuple[int, int]] = []
     seen: set[int] = set()
     for c in index:
-        if len(c.parts) > 1 or any(abs(s) != 1 or v in seen for v, s in c.parts):
+        span = interval(c, box, ())
+        if span is None or any(v in seen for v, _ in c.parts) or not _takes_all(c, box):
             return  # the points known are not a box of coordinates: forget the fact
         seen.update(v for v, _ in c.parts)
-        span = interval(c, box, ())
-        if span is None:
-            return
         covered_box.append((span[0], span[1]))
     _add_range(store.ranges.of_atoms.setdefault(atom, []), KnownRange(tuple(covered_box), 0, size - 1))
+
+
+def _takes_all(c: Coordinate, box: Sequence[tuple[int, int]] | Mapping[int, tuple[int, int]]) -> bool:
+    """True if a coordinate takes all whole numbers between its least and greatest value on a box that has all of its
+    variables: if no step is longer than what the shorter ones fill, as of the digits of a number."""
+    if len(c.parts) < 2 or any(is_size(n) for v, s in c.parts for n in (s, *box[v])):
+        return all(not is_size(s) and abs(s) == 1 for _, s in c.parts) and len(c.parts) < 2
+    filled = 1
+    for s, v in sorted((abs(s), v) for v, s in c.parts):
+        if s > filled:
+            return False
+        filled += s * (box[v][1] - box[v][0] - 1)
+    return True
 
 
 def _add_range(known: list[KnownRange], new: KnownRange) -> None:

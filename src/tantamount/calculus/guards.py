@@ -167,16 +167,18 @@ def simplify(store: Store, flat: Flat, box: Ranges) -> list[Flat] | None:
             if together is not None:
                 store.fired["solved-equalities"] += 1
                 return together
-            decided = _decide_under(guard, found, box, flat.ranges)
+            decided = _decide_under(store, guard, found, box, flat.ranges)
             if decided is None:
                 continue
             if decided != other_value:
                 return []
             return [Flat(flat.coefficient, tuple(f for f in flat.factors if f is not other), flat.ranges)]
-        if isinstance(box, Mapping):
-            lifted = _lifted(store, flat, factor, guard, box)
-            if lifted is not None:
-                return lifted
+        selected = _selected_twice(store, flat, factor, guard, box)
+        if selected is None and isinstance(box, Mapping):
+            selected = _under_selection(store, flat, factor, guard, box)
+        if selected is not None:
+            store.fired["lifted-selections"] += 1
+            return selected
         for boolean in composite:
             if _literal(store, boolean) is not None:
                 continue
@@ -207,47 +209,52 @@ def simplify(store: Store, flat: Flat, box: Ranges) -> list[Flat] | None:
     return one_condition(store, flat, box)  # last: the others know a condition by its atom
 
 
-def _lifted(
-    store: Store, flat: Flat, factor: Factor, guard: Comparison, box: Mapping[int, tuple[int, int]]
-) -> list[Flat] | None:
-    """A guard ``[o = b]`` with a bound variable b: another one ``[o = d]`` of the same quantity is ``[b = d]``, and
-    what compares it inside another factor that shares a bound variable compares b. That is done only where two
-    Polynomials are compared: as it stands, a sum keeps apart what it selects and what it selects it for."""
-    bound = _bound(factor.at)
+def _selected_twice(store: Store, flat: Flat, factor: Factor, guard: Comparison, box: Ranges) -> list[Flat] | None:
+    """Two selections ``[o = b] [o = d]`` by one quantity, b a bound variable, are ``[o = d] [b = d]``, which gives b
+    where d is known to lie in its range."""
     if not any(v < 0 for v, _ in guard.affine.parts):
         return None
+    bound = _bound(factor.at)
     for other in flat.factors:
-        if other is factor or not bound & _bound(other.at):
+        same = comparison(store, other) if other is not factor and bound & _bound(other.at) else None
+        if same is None or same.op != "equal" or same.rest != guard.rest:
             continue
-        same = comparison(store, other)
-        if same is not None and (same.op != "equal" or same.rest != guard.rest):
+        parts = dict(same.affine.parts)
+        for v, s in guard.affine.parts:
+            parts[v] = parts.get(v, 0) - s
+        difference = coordinate(parts, same.affine.offset - guard.affine.offset)
+        if not any(v < 0 for v, _ in difference.parts):
             continue
-        if same is None and factor.atom not in store.atoms[other.atom].guards:
+        affine = _raw_equal(store, difference)
+        rest = tuple(f for f in flat.factors if f is not other)
+        merged = Flat(flat.coefficient, (*rest, affine), flat.ranges)
+        solved = _eliminate(store, merged, affine, Comparison("equal", (), difference), box)
+        if solved is not None:
+            return solved
+    return None
+
+
+def _under_selection(
+    store: Store, flat: Flat, factor: Factor, guard: Comparison, box: Mapping[int, tuple[int, int]]
+) -> list[Flat] | None:
+    """A guard ``[o = b]`` with a bound variable b: what compares o inside another factor that shares a bound variable
+    compares b. That is done only where two Polynomials are compared: as it stands, a sum keeps apart what it selects
+    and what it selects it for."""
+    if not any(v < 0 for v, _ in guard.affine.parts):
+        return None
+    bound = _bound(factor.at)
+    for other in flat.factors:
+        if other is factor or not bound & _bound(other.at) or factor.atom not in store.atoms[other.atom].guards:
             continue
-        rest = [f for f in flat.factors if f is not other]
-        if same is not None:
-            parts = dict(same.affine.parts)
-            for v, s in guard.affine.parts:
-                parts[v] = parts.get(v, 0) - s
-            difference = coordinate(parts, same.affine.offset - guard.affine.offset)
-            if not any(v < 0 for v, _ in difference.parts):
-                continue
-            affine = _raw_equal(store, difference)
-            merged = Flat(flat.coefficient, (*rest, affine), flat.ranges)
-            solved = _eliminate(store, merged, affine, Comparison("equal", (), difference), box)
-            if solved is not None:
-                store.fired["lifted-selections"] += 1
-                return solved
-            continue
-        if not _few_atoms(store, other.atom):
+        if comparison(store, other) is not None or not _few_atoms(store, other.atom):
             continue
         result = store.under(factor, other, box, flat.ranges)
         if result is None:
             continue
-        store.fired["lifted-selections"] += 1
         if not result:
             return []
         c, factors = as_factors(store, result)
+        rest = [f for f in flat.factors if f is not other]
         return [Flat(exact(flat.coefficient * c), (*rest, *factors), flat.ranges)]
     return None
 
@@ -264,6 +271,15 @@ def _few_atoms(store: Store, number: int) -> bool:
     return True
 
 
+def _interval(store: Store, c: Coordinate, box: Ranges, ranges: tuple[int, ...]) -> tuple[int, int] | None:
+    """The least and greatest value of a coordinate, if the interval of every variable is known; an axis that poses has
+    its own."""
+    posing = {v: store.posed_interval(v) for v, _ in c.parts if store.is_posing(v)}
+    if posing:
+        box = {**(box if isinstance(box, Mapping) else dict(enumerate(box or ()))), **posing}
+    return interval(c, box, ranges)
+
+
 def _bound(index: Index) -> set[int]:
     return {v for v in _variables(index) if v < 0}
 
@@ -278,14 +294,16 @@ def _variables(index: Index) -> set[int]:
     return {v for parts, _ in index for v, _ in parts}
 
 
-def _decide_under(equal: Comparison, guard: Comparison | None, box: Ranges, ranges: tuple[int, ...]) -> int | None:
+def _decide_under(
+    store: Store, equal: Comparison, guard: Comparison | None, box: Ranges, ranges: tuple[int, ...]
+) -> int | None:
     """The truth of another comparison of the same quantity, given that ``equal`` holds."""
     if guard is None or guard.rest != equal.rest:
         return None
     parts = dict(guard.affine.parts)
     for v, s in equal.affine.parts:
         parts[v] = parts.get(v, 0) - s
-    span = interval(coordinate(parts, guard.affine.offset - equal.affine.offset), box, ranges)
+    span = _interval(store, coordinate(parts, guard.affine.offset - equal.affine.offset), box, ranges)
     return None if span is None else decide_interval(guard.op, *span)
 
 
@@ -307,7 +325,7 @@ def _guards_inside(
                         seen.add((f.atom, f.at))
                         pending.append(f)
             continue
-        decided = _decide_under(equal, comparison(store, factor), box, ranges)
+        decided = _decide_under(store, equal, comparison(store, factor), box, ranges)
         if decided is not None:
             found[factor.atom, factor.at] = decided
     return found
@@ -366,7 +384,7 @@ def _eliminate(store: Store, flat: Flat, factor: Factor, guard: Comparison, box:
             continue
         low = offset % modulus
         for rest in (low, low - modulus):
-            span = interval(Coordinate(small, rest), box, flat.ranges)
+            span = _interval(store, Coordinate(small, rest), box, flat.ranges)
             if span is not None and -modulus < span[0] and span[1] < modulus:
                 # big is a multiple of the modulus and small is nearer to 0 than that: both vanish
                 guards = [_raw_equal(store, Coordinate(small, rest)), _raw_equal(store, Coordinate(big, offset - rest))]
@@ -375,7 +393,7 @@ def _eliminate(store: Store, flat: Flat, factor: Factor, guard: Comparison, box:
         if v >= 0 or abs(s) != 1:
             continue
         solution: Coordinate = Coordinate(tuple((w, -s * t) for w, t in parts if w != v), -s * offset)
-        span = interval(solution, box, flat.ranges)
+        span = _interval(store, solution, box, flat.ranges)
         size = flat.ranges[-1 - v]
         if span is None:
             continue

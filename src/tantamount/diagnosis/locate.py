@@ -281,11 +281,18 @@ def _multiplied(matches: ValueMatches, factors: Mapping[float, Origin]) -> froze
 
 def _missing(matches: ValueMatches, output: str, made: Set[str], any_order: bool) -> tuple[str, ...]:
     """Specification tensors above one, reached through such that nothing corresponds to, whose operands all have
-    something that corresponds to them; to those ``made`` multiples do."""
+    something that corresponds to them, or only move elements of such; to those ``made`` multiples do."""
     graph = matches.job.specification
     order = {node.name: k for k, node in enumerate(graph.nodes)}
     found: set[str] = set()
     seen: set[str] = set()
+
+    @cache
+    def moved(name: str) -> bool:
+        """True of what only moves elements of what is known: nothing has to correspond to every step of that."""
+        known = name in made or _known(matches, name, any_order)
+        return known or (matches.whole_facts(name).layout and all(map(moved, whole_reads(graph, graph.by_name[name]))))
+
     pending = [output]
     while pending:
         name = pending.pop()
@@ -295,7 +302,7 @@ def _missing(matches: ValueMatches, output: str, made: Set[str], any_order: bool
         read = whole_reads(graph, graph.by_name[name])
         open_ = [ref for ref in read if ref not in made and not _known(matches, ref, any_order)]
         pending.extend(open_)
-        if not open_ and graph.by_name[name].op == "call":
+        if all(map(moved, open_)) and graph.by_name[name].op == "call":
             found.add(name)
     return tuple(sorted(found, key=order.__getitem__))
 

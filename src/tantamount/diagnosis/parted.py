@@ -190,7 +190,9 @@ def _first(parted: Parted) -> Place | None:
         c, place = matches.classes[number], parted.place(number)
         if matches.node(place).op != "call" or matches.value(place).dtype.kind != "f":
             continue
-        moves = matches.facts(place).layout and c.target not in targets
+        moved = matches.facts(place).layout
+        given = moved and all(matches.node(one).op == "input" for one in reads(matches, place))
+        moves = given or (moved and c.target not in targets)  # a shard laid out in another way is no part of its tensor
         here = moves, matches.time[place], number
         best = here if best is None else min(best, here)
     if best is None:
@@ -226,16 +228,17 @@ def _sources(matches: ValueMatches, place: Place) -> list[str]:
 def _counterpart(matches: ValueMatches, location: Location, place: Place) -> str:
     """The specification's tensor that is missing and most like a value: of the same operator, made of the same."""
     graph = matches.job.specification
-    mine = {part[0] for one in reads(matches, place) if (part := matches.aligned(one)) is not None}
-    target = matches.target(place)
+    mine = {part[0] for one in reads(matches, place) for part in matches.parts_at(one)}
+    target, moves = matches.target(place), matches.facts(place).layout
 
-    def unlike(name: str) -> tuple[int, bool]:
+    def unlike(name: str) -> tuple[int, bool, bool]:
         node = graph.by_name[name]
-        return -len(mine & set(whole_reads(graph, node))), node.target != target
+        shared = mine & set(whole_reads(graph, node))
+        return -len(shared), node.target != target, matches.whole_facts(name).layout != moves
 
     same = ((rank, place[1]) for rank in range(len(matches.job.implementation)))
     sibling = next((part[0] for one in same if (part := _made(matches, one)) is not None), "")  # other ranks do well
-    near = [name for name in location.missing if unlike(name) < (0, False) or graph.by_name[name].target == target]
+    near = [name for name in location.missing if unlike(name)[0] or graph.by_name[name].target == target]
     return min(near, key=unlike, default=sibling)
 
 
