@@ -139,7 +139,7 @@ class Bounds:
     # calculus: are two normal forms equal?
     search_effort: int = _bound(25_000, COMPARISON, "Factors of all products that one comparison of two terms makes.")
     search_steps: int = _bound(30_000, COMPARISON, "Steps of one way to show that two terms are equal.")
-    fruitless_steps: int = _bound(300_000, COMPARISON, "Steps that all ways which show nothing may take in one proof.")
+    fruitless_steps: int = _bound(150_000, COMPARISON, "Steps that all ways which show nothing may take in one proof.")
     late_steps: int = _bound(2_000, COMPARISON, "Steps of one way after so many fruitless ones.")
     expanded_terms: int = _bound(256, COMPARISON, "Terms that one polynomial may be multiplied out to.")
     multiplied_angles: int = _bound(6, COMPARISON, "Sines and cosines whose product is written as a sum.")
