@@ -16,8 +16,8 @@ from support.calculus import escaped
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.calculus import Calculus
 from tantamount.calculus.evaluate import Evaluator
-from tantamount.calculus.multiplied import distribute
 from tantamount.calculus.forms import Form, aligned
+from tantamount.calculus.multiplied import distribute
 from tantamount.calculus.rebuild import refresh
 from tantamount.calculus.symbolic import Symbolic, Trace
 from tantamount.calculus.terms import Factor

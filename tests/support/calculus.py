@@ -12,8 +12,8 @@ from tantamount.calculus.atoms import Store
 from tantamount.calculus.calculus import Calculus
 from tantamount.calculus.compare import equal
 from tantamount.calculus.evaluate import Evaluator
-from tantamount.calculus.multiplied import distribute
 from tantamount.calculus.forms import Form
+from tantamount.calculus.multiplied import distribute
 from tantamount.calculus.rebuild import refresh
 from tantamount.calculus.symbolic import Symbolic, Trace
 from tantamount.calculus.terms import factors_of

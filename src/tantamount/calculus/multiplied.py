@@ -7,7 +7,7 @@ bounded; what would grow beyond a bound stays as it is.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from functools import partial
 from math import prod
 
@@ -17,8 +17,8 @@ from tantamount.calculus.atoms import Store
 from tantamount.calculus.boxes import Box
 from tantamount.calculus.polynomials import add, multiply, pinned, polynomial, scale
 from tantamount.calculus.products import exact, substitute_factors
-from tantamount.calculus.sums import close, flatten
-from tantamount.calculus.terms import Factor, Factors, Flat, Polynomial, Term, single
+from tantamount.calculus.sums import close, flatten, signature
+from tantamount.calculus.terms import Exponent, Factor, Flat, Polynomial, Term, single
 from tantamount.errors import Unsupported
 
 __all__ = ["MANY", "Axes", "distribute", "products_out", "spend"]
@@ -42,16 +42,26 @@ def distribute(store: Store, x: Polynomial, box: Axes = ()) -> Polynomial:
 
 
 def products_out(store: Store, x: Polynomial, box: Axes, most: int = MANY) -> Polynomial:
-    """Products multiplied out, sums of sums before the sums inside them, as long as there are at most so many terms:
-    what cancels then is not multiplied out further. Programs that name their sums at different places differ in the
-    outer ones only."""
+    """Products multiplied out, sums of sums before the sums inside them, and what not all terms share before what they
+    do, as long as there are at most so many terms: what cancels then is not multiplied out further. Programs that name
+    their sums at different places differ in the outer ones only."""
     height = _height(store, x)
     while height:
-        new = _each(store, x, partial(_opened, store, height, box))
+        kept = _shared(store, x)
+        new = _each(store, x, partial(_opened, store, height, box, kept))
+        if new == x and kept:
+            kept = frozenset[tuple[int, Exponent]]()
+            new = _each(store, x, partial(_opened, store, height, box, kept))
         if new is None or len(new) > most:
             return x
-        x, height = new, min(height - 1, _height(store, new))
+        x, height = new, min(height if kept else height - 1, _height(store, new))
     return x
+
+
+def _shared(store: Store, x: Polynomial) -> frozenset[tuple[int, Exponent]]:
+    """The powers of atoms that all terms have, be it inside of a sum."""
+    found = [frozenset(signature(store, m)) for m, _ in x]
+    return found[0].intersection(*found[1:]) if len(found) > 1 else frozenset()
 
 
 def _exponents(store: Store, x: Polynomial, box: Axes) -> Polynomial:
@@ -107,18 +117,23 @@ def _exponentials(store: Store, factors: list[Factor], box: Axes) -> list[Polyno
     return out
 
 
-def _opened(store: Store, height: int, box: Axes, term: Term) -> Polynomial:
-    """A term with its sums of sums of this height multiplied out, and no others."""
+def _opened(store: Store, height: int, box: Axes, kept: Set[tuple[int, Exponent]], term: Term) -> Polynomial:
+    """A term with its sums of sums of this height multiplied out, and no others, nor those that are ``kept``."""
     if not any(_height_of(store, f) >= height for f in term.monomial):
         return (term,)
     others = tuple(f for f in term.monomial if store.atoms[f.atom].op != "exp")
     pending = [flatten(store, others, term.coefficient)]
-    if store.effort.exceeds("expanded_terms", _count(store, pending[0].factors, height)):
+
+    def opens(f: Factor) -> bool:
+        return _height_of(store, f) == height and (f.atom, f.exponent) not in kept and _is_sum(store, f)
+
+    opened = [f for f in pending[0].factors if opens(f)]
+    if not opened or store.effort.exceeds("expanded_terms", _count(store, opened)):
         return (term,)
     done: list[Flat] = []
     while pending:
         current = pending.pop()
-        chosen = next((f for f in current.factors if _height_of(store, f) == height and _is_sum(store, f)), None)
+        chosen = next(filter(opens, current.factors), None)
         if chosen is None:
             done.append(current)
             continue
@@ -151,11 +166,9 @@ def spend(store: Store, effort: int) -> None:
         raise GaveUp(f"a search that takes more than {most} factors")
 
 
-def _count(store: Store, m: Factors, height: int) -> int:
-    """The number of terms that a product has once its sums of this height are multiplied out, before equal ones are
-    added; at most :data:`MANY`."""
-    opened = [f for f in m if _height_of(store, f) == height and _is_sum(store, f)]
-    return min(MANY, prod(len(store.atoms[f.atom].arguments[0]) ** int(f.exponent) for f in opened))
+def _count(store: Store, sums: Iterable[Factor]) -> int:
+    """The number of terms that a product of sums has, before equal ones are added; at most :data:`MANY`."""
+    return min(MANY, prod(len(store.atoms[f.atom].arguments[0]) ** int(f.exponent) for f in sums))
 
 
 def _height(store: Store, x: Polynomial) -> int:

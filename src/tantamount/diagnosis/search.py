@@ -255,7 +255,7 @@ def _everywhere(start: Start) -> Iterator[Pass]:
     apart = start.numbered(start.location.apart)
     yield apart, _SIMPLE
     yield [*start.suspects, *start.numbered(start.location.boundary)], _SIMPLE  # they may be another tensor by chance
-    yield apart, (EditKind.FUNCTION,)
+    yield [*apart, *(c for c in matches.classes if _is_zero(matches.value(c.first)))], (EditKind.FUNCTION,)
     yield apart, (EditKind.TOTAL,)
     yield apart, (EditKind.OPERAND, EditKind.LIKE)
     yield apart, _VALUE
@@ -265,6 +265,11 @@ def _everywhere(start: Start) -> Iterator[Pass]:
     yield [c for c in matches.classes if c not in set(unmatched)], _VALUE
     yield unmatched, (EditKind.OPERAND, EditKind.LIKE)
     yield unmatched, _VALUE
+
+
+def _is_zero(value: Array) -> bool:
+    """True of numbers that are all 0: they correspond to anything, and may be what another function makes of those."""
+    return bool(value.size) and value.dtype.kind == "f" and not value.any()
 
 
 @dataclass

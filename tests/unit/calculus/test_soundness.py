@@ -13,8 +13,8 @@ from support.calculus import Workbench, escaped
 from tantamount.calculus import infinities
 from tantamount.calculus.affine import Coordinate, variable
 from tantamount.calculus.atoms import ValueFacts
-from tantamount.calculus.multiplied import distribute
 from tantamount.calculus.forms import Form
+from tantamount.calculus.multiplied import distribute
 from tantamount.calculus.products import substitute_factors, substitute_polynomial
 from tantamount.calculus.terms import Polynomial, Term
 from tantamount.errors import Unsupported
