@@ -21,8 +21,8 @@ from tantamount.ir.graph import Ref, references
 from tantamount.semantics.reference import Array
 
 __all__ = [
-    "Edit", "EditKind", "averaged", "bypassed", "from_peers", "functions", "layouts", "likened", "literals",
-    "maximal", "once", "operands", "permuted", "replaced", "replacements", "scaled", "summed", "totals",
+    "Edit", "EditKind", "averaged", "bypassed", "from_peers", "functions", "held_at", "layouts", "likened",
+    "literals", "maximal", "once", "permuted", "recomputed", "replaced", "replacements", "scaled", "summed", "totals",
 ]  # fmt: skip
 
 
@@ -46,6 +46,8 @@ class EditKind(Enum):
     BLOCK = "another block of the same size is cut out of the operand"
     EXCHANGE = "what is received as one message is what is received as another"
     REDUCTION = "the collective reduces as ``target`` says, over the mesh axes ``axis``"
+    UNREAD = "the operand number ``position`` is the implementation's ``target``, which nothing reads"
+    STEP = "the operand number ``position`` is the implementation's ``target``, which is computed from it"
     ONCE = "the operand number ``position`` is added on one rank along ``axis`` only: a share of it on each"
 
 
@@ -151,7 +153,7 @@ def _with_number(matches: ValueMatches, place: Place, slot: Slot, number: float)
     if matches.value((place[0], argument.name)).dtype.kind != "f" and not float(number).is_integer():
         return None
     full = np.full_like(matches.value((place[0], argument.name)), number)
-    return _recomputed(matches, place, list(references(node)).index(argument.name), full)
+    return recomputed(matches, place, list(references(node)).index(argument.name), full)
 
 
 def _numbers(matches: ValueMatches, place: Place, slot: Slot, argument: int | float, members: int) -> list[int | float]:
@@ -208,7 +210,7 @@ def once(matches: ValueMatches, c: Class) -> Iterator[Edit]:
             operand = _operand(matches, place, k)
             if not operand.any() or operand.dtype.kind != "f":
                 break
-            base = _recomputed(matches, place, k, np.zeros_like(operand))
+            base = recomputed(matches, place, k, np.zeros_like(operand))
             if base is None or base.shape != matches.value(place).shape:
                 break
             without[place] = base
@@ -294,7 +296,7 @@ def from_peers(matches: ValueMatches, c: Class) -> Iterator[Edit]:
                     part, theirs = matches.aligned(other), matches.value(other)
                     mine = matches.value(given)
                     odd = part is None or theirs.shape != mine.shape or close(theirs, mine)
-                    value = None if odd else _recomputed(matches, place, position, theirs)
+                    value = None if odd else recomputed(matches, place, position, theirs)
                     if part is not None and value is not None and not close(value, matches.value(place)):
                         changes[place], wanted[place] = value, part
                 for some in _subsets(matches, changes):
@@ -559,38 +561,18 @@ def _same_part(matches: ValueMatches, place: Place, whole: Array) -> tuple[Box |
     return part[1], cut(whole, part[1]).reshape(matches.value(place).shape)
 
 
-def _held_at(matches: ValueMatches, place: Place, part: Array) -> Array:
+def held_at(matches: ValueMatches, place: Place, part: Array) -> Array:
     """The values of a part as a place should hold them: a share of a mean is a multiple."""
     return part if part.dtype.kind != "f" else np.asarray(part * matches.times(place))
 
 
 def _changed(matches: ValueMatches, rows: Sequence[tuple[Place, str, Box | None, Array]]) -> Assigned:
     wanted: dict[Place, Part] = {place: (name, box) for place, name, box, _ in rows}
-    other = [(place, _held_at(matches, place, x)) for place, *_, x in rows if matches.aligned(place) != wanted[place]]
+    other = [(place, held_at(matches, place, x)) for place, *_, x in rows if matches.aligned(place) != wanted[place]]
     return wanted, {place: value for place, value in other if not close(value, matches.value(place))}
 
 
-def operands(matches: ValueMatches, c: Class) -> Iterator[Edit]:
-    """The edits that give nodes other parts of the tensors that one of their operands is a part of."""
-    for k in range(len(list(references(matches.node(c.first))))):
-        sources = [(place[0], list(references(matches.node(place)))[k]) for place in c.places]
-        part = next((found for source in sources if (found := matches.aligned(source)) is not None), None)
-        whole = None if part is None else matches.replay.wanted(part[0])
-        if part is None or whole is None:
-            continue
-        for rows in layouts(matches, sources, whole):
-            changes: dict[Place, Array] = {}
-            wanted: dict[Place, Part] = {}
-            for place, source, row in zip(c.places, sources, rows, strict=True):
-                value = None if row is None else _recomputed(matches, place, k, _held_at(matches, source, row[1]))
-                if row is not None and value is not None and not close(value, matches.value(place)):
-                    changes[place] = value
-                    wanted[place] = (part[0], row[0])
-            if changes:
-                yield Edit(EditKind.OPERAND, tuple(changes), changes, wanted, position=k)
-
-
-def _recomputed(matches: ValueMatches, place: Place, operand: int, value: Array) -> Array | None:
+def recomputed(matches: ValueMatches, place: Place, operand: int, value: Array) -> Array | None:
     """The value of one node with another operand; ``None`` if it cannot be computed."""
     node = matches.node(place)
     old = matches.replay.tensor((place[0], list(references(node))[operand]))

@@ -24,6 +24,7 @@ from tantamount.diagnosis.locate import reads
 from tantamount.diagnosis.nearby import Gain, gains
 from tantamount.diagnosis.outcomes import all_right, is_gone, repaired_by
 from tantamount.diagnosis.parted import Parted
+from tantamount.diagnosis.passes import REDUCTIONS, VALUE, Pass, everywhere, first_passes
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.start import Start, start_on
 from tantamount.diagnosis.value_matches import Part, ValueMatches
@@ -42,7 +43,6 @@ _SCALES = (
     Scale(10.0),
     Scale(),
 )  # one seed after the other: what an epsilon does, small numbers show
-_FIRST = 6  # suspects at which simple changes are tried before others further up
 _RIGHT = 4  # outputs that seem right and are looked at before more wrong ones
 _CONFIRMATIONS = 1  # more inputs that a change must repair
 
@@ -92,7 +92,7 @@ def find_repairs(
         return start_on(plan, names, ((seed, start.scale),))
 
     looked = _Looked(start, budget, lambda one: bool(_again(second(seeds[-1]), one)))
-    found = looked.through(_first_passes(start), sure=False)
+    found = looked.through(first_passes(start), sure=False)
     nearest = None if found else _nearest(start, budget)
     rest = [name for name in every if name not in names and _checkable(plan, name)]
     told = _told(start, found, budget)
@@ -102,7 +102,7 @@ def find_repairs(
             # what is wrong where values stop corresponding, and proved with a hint, needs nothing that says more
             yield replace(_repair(start, best, rest), proved=True)
             return
-        told = _told(start, looked.through(_everywhere(start)), budget)
+        told = _told(start, looked.through(everywhere(start)), budget)
     before = nearest is not None and bool(told) and _says_less(start, told[0], nearest)
     if nearest is not None and before:
         yield replace(nearest, first=True)
@@ -186,48 +186,9 @@ class _Candidate:
     near: bool = True  # something nearby becomes right, not only outputs far below
 
 
-_REDUCTIONS = (EditKind.SUM, EditKind.MEAN, EditKind.MAXIMUM)
-_TOLD_ALONE = (*_REDUCTIONS, EditKind.REDUCTION, EditKind.BYPASS, EditKind.VALUE, EditKind.FUNCTION)
-_SIMPLE = (
-    EditKind.BYPASS, EditKind.LITERAL, EditKind.REDUCTION, EditKind.SCALE, EditKind.ORDER, EditKind.BLOCK,
-)  # fmt: skip
-_VALUE = (EditKind.VALUE,)
+_TOLD_ALONE = (*REDUCTIONS, EditKind.REDUCTION, EditKind.BYPASS, EditKind.VALUE, EditKind.FUNCTION)
 _FOLLOWED = (EditKind.EXCHANGE, EditKind.REDUCTION, EditKind.TOTAL)  # few, that may gain nothing nearby
 _SMALL = 120  # nodes of all ranks: below changes of so small a program everything is computed again at once
-
-Pass = tuple[Sequence[Class], tuple[EditKind, ...]]  # and the kinds of changes that are tried there
-
-
-def _first_passes(start: Start) -> Iterator[Pass]:
-    """The passes of the search at the place where values stop corresponding, in order: edits that can be said simply
-    before those that only say what should be there."""
-    location, suspects = start.location, start.suspects
-    at = start.numbered
-    yield at(location.ends), _VALUE
-    if len(start.matches.wrong_ranks) < len(start.matches.job.implementation):
-        # what is right on some ranks may be another part of a table that no input decides, on others
-        yield at(location.silent), (EditKind.BLOCK, EditKind.LIKE)
-    if start.matches.ratios:  # a multiple of what it should be: what comes next may be right by the same factor
-        yield at(location.scalings), _SIMPLE
-    yield at(location.summands), _REDUCTIONS
-    yield suspects[:_FIRST], (*_REDUCTIONS, EditKind.ONCE, *_SIMPLE, EditKind.TOTAL, EditKind.OPERAND)
-    yield at(location.frontier), (*_REDUCTIONS, EditKind.ONCE, *_SIMPLE, EditKind.OPERAND)
-    matches = start.matches
-    yield [c for c in at(location.apart) if matches.facts(c.first).collective], (EditKind.BYPASS, EditKind.REDUCTION)
-    yield at(location.summands), _SIMPLE
-    yield at(location.scalings), _SIMPLE
-    yield at(location.silent), _SIMPLE
-    # numbers that the specification nowhere has there, on whatever rank
-    yield [c for c in matches.classes if any(map(matches.other_number, c.places))], (EditKind.LITERAL,)
-    received = matches.replay.messages.sent
-    yield [c for c in matches.classes if not received.keys().isdisjoint(c.places)], (EditKind.EXCHANGE,)
-    yield suspects[:_FIRST], _VALUE
-    yield at(location.frontier), _VALUE
-    yield at(location.boundary), _VALUE
-    yield at((*location.frontier, *location.boundary, *location.beside)), (EditKind.PEER,)
-    yield at(location.twins), (EditKind.LIKE,)
-    yield at(location.silent), (EditKind.OPERAND, EditKind.LIKE)
-    yield at(location.beside), _VALUE
 
 
 def _around(start: Start, best: _Candidate) -> frozenset[Place]:
@@ -247,29 +208,6 @@ def _around(start: Start, best: _Candidate) -> frozenset[Place]:
             apart.add(place)
             pending += [one for one in replay.operands.get(place, ()) if start.matches.aligned(one) is None]
     return frozenset(around | apart)
-
-
-def _everywhere(start: Start) -> Iterator[Pass]:
-    """The passes of the search over all that does not correspond, and then over the rest."""
-    matches = start.matches
-    apart = start.numbered(start.location.apart)
-    yield apart, _SIMPLE
-    yield [*start.suspects, *start.numbered(start.location.boundary)], _SIMPLE  # they may be another tensor by chance
-    yield [*apart, *(c for c in matches.classes if _is_zero(matches.value(c.first)))], (EditKind.FUNCTION,)
-    yield apart, (EditKind.TOTAL,)
-    yield apart, (EditKind.OPERAND, EditKind.LIKE)
-    yield apart, _VALUE
-    unmatched = [c for c in matches.classes if matches.unmatched(c)]
-    yield [c for c in matches.classes if matches.summands(c) is not None], _REDUCTIONS
-    yield unmatched, _SIMPLE
-    yield [c for c in matches.classes if c not in set(unmatched)], _VALUE
-    yield unmatched, (EditKind.OPERAND, EditKind.LIKE)
-    yield unmatched, _VALUE
-
-
-def _is_zero(value: Array) -> bool:
-    """True of numbers that are all 0: they correspond to anything, and may be what another function makes of those."""
-    return bool(value.size) and value.dtype.kind == "f" and not value.any()
 
 
 @dataclass
@@ -312,7 +250,7 @@ class _Looked:
         best = min(self.found, key=lambda one: one.cost, default=None)
         for c in classes:
             number = self.start.number[c.first]
-            if kinds == _VALUE and best is not None and number >= best.number:
+            if kinds == VALUE and best is not None and number >= best.number:
                 break  # something later would not say more
             for edit in edits_of(matches, c, kinds):
                 key = tuple(sorted((place, value.tobytes()) for place, value in edit.changes.items()))
@@ -559,7 +497,7 @@ def _one_above(start: Start, best: _Candidate) -> _Candidate | None:
     found = [
         one
         for c in dict.fromkeys(classes)
-        for edit in edits_of(matches, c, _VALUE)
+        for edit in edits_of(matches, c, VALUE)
         if moves(matches, edit)
         for one in _followed(start, edit, c, matches.classes.index(c))
         if set(one.repaired) >= set(best.repaired)

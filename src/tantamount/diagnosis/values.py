@@ -12,10 +12,11 @@ import numpy as np
 from tantamount.correspond.values import close, summable
 from tantamount.diagnosis.attributes import Attributes
 from tantamount.diagnosis.classes import Class
-from tantamount.diagnosis.edits import Edit, EditKind, layouts, operands
+from tantamount.diagnosis.edits import Edit, EditKind, layouts
 from tantamount.diagnosis.hints import NO_HINT, Hint, Line, added, applying, like, reduced, summed
 from tantamount.diagnosis.locate import whole_reads
 from tantamount.diagnosis.naming import LINES, Account, listed, named, number, runs, short, some
+from tantamount.diagnosis.operands import operands
 from tantamount.diagnosis.relate import Rows, addend, known_rows, rows_along, unreached
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import Part, ValueMatches

@@ -11,6 +11,7 @@ import numpy as np
 
 from tantamount.diagnosis.arguments import argument_at
 from tantamount.diagnosis.collectives import REDUCTIONS, reducing, reduction_at
+from tantamount.diagnosis.edits import EditKind
 from tantamount.diagnosis.exchanges import sending
 from tantamount.diagnosis.hints import (
     NO_HINT,
@@ -84,6 +85,15 @@ class Words(Values):
         where = f"{self.place[1]}{self._others()}{ranks(self.matches, self.edit)}"
         hint = Hint(f"{needed} instead of {read} in {where}", lines)
         return self.made("operand", head, "", hint, self.counterpart())
+
+    def instead(self) -> Account:
+        """The account of an operand that should be another value of the implementation."""
+        read, needed = list(references(self.node(self.place)))[self.edit.position], self.edit.target
+        where = f"{self.place[1]}{self._others()}{ranks(self.matches, self.edit)}"
+        which = "nothing reads" if self.edit.kind is EditKind.UNREAD else f"is computed from {read}"
+        head = f"{self.impl(self.place)}{self._others()} reads {read} where {needed} is needed, which {which}"
+        lines = dict.fromkeys(self.edit.places, reading({self.edit.position: needed}))
+        return self.made("operand", head, "", Hint(f"{needed} instead of {read} in {where}", lines), self.counterpart())
 
     def exchange(self) -> Account:
         """The account of two messages that are sent in the wrong order."""
