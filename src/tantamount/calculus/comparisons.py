@@ -330,7 +330,7 @@ def _digits(index: Coordinate, box: Ranges) -> tuple[Coordinate, ...] | None:
 # ------------------------------------------------------------------------------------------------ facts about indices
 def record_range(store: Store, x: Polynomial, size: int, box: Ranges) -> None:
     """Assume ``0 <= x < size`` for all axes in the box (an index of the specification)."""
-    if not x or box is None:
+    if not x or box is None or any(map(_is_empty, box.values() if isinstance(box, Mapping) else box)):
         return
     if isinstance(box, tuple):
         store.ranges.assumed[x, size, box] = -1  # a form that was made before a join may still have what was joined
@@ -344,6 +344,11 @@ def record_range(store: Store, x: Polynomial, size: int, box: Ranges) -> None:
         seen.update(v for v, _ in c.parts)
         covered_box.append((span[0], span[1]))
     _add_range(store.ranges.of_atoms.setdefault(atom, []), KnownRange(tuple(covered_box), 0, size - 1))
+
+
+def _is_empty(interval: tuple[int, int]) -> bool:
+    """True of an interval without a number, where nothing is said; of sizes with names it is not asked."""
+    return not any(map(is_size, interval)) and interval[0] >= interval[1]
 
 
 def _takes_all(c: Coordinate, box: Sequence[tuple[int, int]] | Mapping[int, tuple[int, int]]) -> bool:

@@ -216,7 +216,8 @@ def _selected_twice(store: Store, flat: Flat, factor: Factor, guard: Comparison,
         return None
     bound = _bound(factor.at)
     for other in flat.factors:
-        same = comparison(store, other) if other is not factor and bound & _bound(other.at) else None
+        holds = other is not factor and other.exponent > 0 and bound & _bound(other.at)  # 1 / [o = d] selects nothing
+        same = comparison(store, other) if holds else None
         if same is None or same.op != "equal" or same.rest != guard.rest:
             continue
         parts = dict(same.affine.parts)

@@ -128,3 +128,22 @@ def test_one_axis_in_two_coordinates_is_no_box() -> None:
     record_range(w.store, single(factor.atom, (variable(0), variable(0))), 9, ((0, 4),))
     asked = single(factor.atom, (variable(0), variable(1)))
     assert fact_about(w.store, asked, ((0, 4), (0, 4))) is None
+
+
+def test_of_no_points_nothing_is_known() -> None:
+    w = Workbench()
+    ((factor,), _) = polynomial_of(w.input("x", 9, dtype=DType.INT64))[0]
+    record_range(w.store, single(factor.atom, (coordinate({0: 1, 1: 3}, 0),)), 4, ((0, 3), (0, 0)))
+    assert fact_about(w.store, single(factor.atom, (variable(0),)), ((0, 1),)) is None
+
+
+def test_a_selection_that_is_divided_by_selects_nothing() -> None:
+    """``[t == b] / [t == d]`` is undefined where t is not d, and no selection of what is read at d."""
+    w = Workbench()
+    row, tokens = w.input("row", ROWS), w.input("tokens", 4, dtype=DType.INT64)
+    hot = w.b.cast(w.b.equal(w.b.unsqueeze(tokens, 1), w.b.unsqueeze(w.b.iota(ROWS), 0)), DType.FLOAT32)
+    divided = w.b.contract("ij,ik,j->k", hot, w.b.power(hot, -1), row)
+    assert not w.equivalent(divided, w.b.contract("ij,ik,j->k", hot, hot, row))
+    assert w.equivalent(
+        w.b.contract("ij,ik,j->k", hot, w.b.power(hot, 2), row), w.b.contract("ij,ij,j->j", hot, hot, row)
+    )
