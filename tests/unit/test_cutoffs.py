@@ -36,8 +36,6 @@ ALLOWED: dict[str, str] = {
     "calculus/constants.py: _FEW_DIGITS": MEANING,
     "calculus/constants.py: _HEIGHT": MEANING,
     "calculus/expand.py: _APART": WAY,  # which of two ways to compare is tried first
-    "calculus/expand.py: _FEW": WAY,
-    "calculus/multiplied.py: MANY": "no number of terms is counted further, where any are too many",
     "calculus/powers.py: _INT64": MEANING,
     "calculus/records.py: range(4)": WAY,  # what has multiplicities after that is told apart kind by kind
     "calculus/signs.py: _MOST_DIGITS": "an end of an interval that would be longer is rounded outwards: no search",
@@ -61,7 +59,7 @@ ALLOWED: dict[str, str] = {
     "diagnosis/naming.py: _DENOMINATOR": TEXT,
     "diagnosis/naming.py: range(4)": TEXT,
     "diagnosis/parted.py: _NAMED": TEXT,
-    "diagnosis/search.py: _FIRST": WAY,  # the same changes are tried there later, with those of all that is apart
+    "diagnosis/passes.py: _FIRST": WAY,  # the same changes are tried there later, with those of all that is apart
     "diagnosis/search.py: _FIRST_SEED": "the first seed of several, which are bounded by repair_inputs",
     "diagnosis/search.py: _RIGHT": WAY,  # all outputs follow, as many as repair_outputs
     "diagnosis/search.py: _SMALL": WAY,

@@ -75,7 +75,7 @@ def _instead(
 
 
 def _reading(matches: ValueMatches, places: list[Place], k: int, other: str) -> dict[Place, Array]:
-    """What places of one line give with another operand number k; without those that give the same."""
+    """The values of the places of one line once their operand number k is another one; of those that change."""
     changes: dict[Place, Array] = {}
     for place in places:
         node = matches.node(place)
