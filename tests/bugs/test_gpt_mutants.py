@@ -329,7 +329,7 @@ def test_weights_of_a_block_may_change_ranks_together(gpt: Job, names: tuple[str
 
 def test_the_maximum_may_be_any_number_that_ranks_agree_in(gpt: Job) -> None:
     for mutant in HARMLESS:
-        report = check(mutant.mutate(gpt))
+        report = check(mutant.mutate(gpt), limit=20.0)  # a proof is looked for to the end: nothing differs
         if report.verdict is Verdict.REFUTED:  # a label that no rank has is worth 0, whatever all logits are shifted by
             assert report.counterexample is not None
             labels, table = (report.counterexample.inputs[name] for name in ("primals_21", "primals_1"))

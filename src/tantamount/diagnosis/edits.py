@@ -47,7 +47,6 @@ class EditKind(Enum):
     EXCHANGE = "what is received as one message is what is received as another"
     REDUCTION = "the collective reduces as ``target`` says, over the mesh axes ``axis``"
     UNREAD = "the operand number ``position`` is the implementation's ``target``, which nothing reads"
-    STEP = "the operand number ``position`` is the implementation's ``target``, which is computed from it"
     ONCE = "the operand number ``position`` is added on one rank along ``axis`` only: a share of it on each"
 
 

@@ -14,7 +14,7 @@ from tantamount.diagnosis.collectives import reductions
 from tantamount.diagnosis.edits import Edit, EditKind
 from tantamount.diagnosis.exchanges import exchanged, of_pieces
 from tantamount.diagnosis.naming import Account
-from tantamount.diagnosis.operands import next_steps, operands, unread
+from tantamount.diagnosis.operands import operands, unread
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import ValueMatches
 from tantamount.diagnosis.words import Words
@@ -221,8 +221,7 @@ KINDS: Mapping[EditKind, Row] = {
     EditKind.ORDER: Row(edits.permuted, _of_an_order, Words.order),
     EditKind.PEER: Row(edits.from_peers, _of_a_peer, Words.peer),
     EditKind.OPERAND: Row(operands, _of_an_operand, Words.operand),
-    EditKind.UNREAD: Row(unread, _of_an_order, Words.instead),
-    EditKind.STEP: Row(next_steps, _of_a_function, Words.instead),
+    EditKind.UNREAD: Row(unread, _of_an_order, Words.unread),
     EditKind.VALUE: Row(edits.replaced, _of_a_value, Words.value, calls=False, again=_same_parts),
     EditKind.LIKE: Row(edits.likened, _of_a_value, Words.value, calls=False, again=_same_parts),
     EditKind.BLOCK: Row(blocks, _of_an_order, Words.block),

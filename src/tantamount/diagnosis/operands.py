@@ -1,13 +1,11 @@
-"""Other values that an operator should read: other parts of what it does, and values of the implementation that nothing
-reads, or that are the next step.
+"""Other values that an operator should read: other parts of what it does, and values that nothing reads.
 
-Whoever reads a wrong tensor leaves the right one unread, as a rule (compilers remove what is unread, captures keep it),
-or takes one a step too early, of which the next step is made for others.
+Whoever reads a wrong tensor leaves the right one unread, as a rule; compilers remove what is unread, captures keep it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 
 from tantamount.correspond.values import close
 from tantamount.diagnosis.arguments import renamed
@@ -18,7 +16,7 @@ from tantamount.diagnosis.value_matches import Part, ValueMatches
 from tantamount.ir.graph import Graph, references
 from tantamount.semantics.reference import Array
 
-__all__ = ["next_steps", "operands", "unread", "unread_of"]
+__all__ = ["operands", "unread", "unread_of"]
 
 
 def operands(matches: ValueMatches, c: Class) -> Iterator[Edit]:
@@ -43,17 +41,6 @@ def operands(matches: ValueMatches, c: Class) -> Iterator[Edit]:
 
 def unread(matches: ValueMatches, c: Class) -> Iterator[Edit]:
     """The edits by which a node reads a value that nothing reads instead of one of its operands, of the same shape."""
-    return _instead(matches, c, EditKind.UNREAD, lambda place, ref: unread_of(matches.graph(place)))
-
-
-def next_steps(matches: ValueMatches, c: Class) -> Iterator[Edit]:
-    """The edits by which a node reads what is computed from one of its operands instead of it, of the same shape."""
-    return _instead(matches, c, EditKind.STEP, lambda place, ref: matches.graph(place).users.get(ref, ()))
-
-
-def _instead(
-    matches: ValueMatches, c: Class, kind: EditKind, others: Callable[[Place, str], Iterable[str]]
-) -> Iterator[Edit]:
     tried = 0
     for name in dict.fromkeys(name for _, name in c.places):
         places = [place for place in c.places if place[1] == name and place in matches.used]
@@ -62,7 +49,7 @@ def _instead(
         below = matches.replay.below(places)
         for k, ref in enumerate(references(matches.node(places[0]))):
             shape = matches.value((places[0][0], ref)).shape
-            for other in others(places[0], ref):
+            for other in unread_of(matches.graph(places[0])):
                 one = places[0][0], other
                 if one in below or matches.value(one).shape != shape or not matches.value(one).size:
                     continue
@@ -71,7 +58,7 @@ def _instead(
                     return
                 changes = _reading(matches, places, k, other)
                 if changes:
-                    yield Edit(kind, tuple(changes), changes, position=k, target=other)
+                    yield Edit(EditKind.UNREAD, tuple(changes), changes, position=k, target=other)
 
 
 def _reading(matches: ValueMatches, places: list[Place], k: int, other: str) -> dict[Place, Array]:

@@ -62,7 +62,6 @@ def everywhere(start: Start) -> Iterator[Pass]:
     yield [*start.suspects, *start.numbered(start.location.boundary)], _SIMPLE  # they may be another tensor by chance
     yield [*apart, *(c for c in matches.classes if _is_zero(matches.value(c.first)))], (EditKind.FUNCTION,)
     yield apart, (EditKind.TOTAL,)
-    yield apart, (EditKind.STEP,)
     yield apart, (EditKind.OPERAND, EditKind.LIKE)
     yield apart, VALUE
     unmatched = [c for c in matches.classes if matches.unmatched(c)]

@@ -11,7 +11,6 @@ import numpy as np
 
 from tantamount.diagnosis.arguments import argument_at
 from tantamount.diagnosis.collectives import REDUCTIONS, reducing, reduction_at
-from tantamount.diagnosis.edits import EditKind
 from tantamount.diagnosis.exchanges import sending
 from tantamount.diagnosis.hints import (
     NO_HINT,
@@ -86,12 +85,11 @@ class Words(Values):
         hint = Hint(f"{needed} instead of {read} in {where}", lines)
         return self.made("operand", head, "", hint, self.counterpart())
 
-    def instead(self) -> Account:
-        """The account of an operand that should be another value of the implementation."""
+    def unread(self) -> Account:
+        """The account of an operand that should be a tensor which nothing reads."""
         read, needed = list(references(self.node(self.place)))[self.edit.position], self.edit.target
         where = f"{self.place[1]}{self._others()}{ranks(self.matches, self.edit)}"
-        which = "nothing reads" if self.edit.kind is EditKind.UNREAD else f"is computed from {read}"
-        head = f"{self.impl(self.place)}{self._others()} reads {read} where {needed} is needed, which {which}"
+        head = f"{self.impl(self.place)}{self._others()} reads {read} where {needed} is needed, which nothing reads"
         lines = dict.fromkeys(self.edit.places, reading({self.edit.position: needed}))
         return self.made("operand", head, "", Hint(f"{needed} instead of {read} in {where}", lines), self.counterpart())
 
