@@ -42,7 +42,8 @@ class Location:
     ``silent``     of boundary and beside, what no input decides, and what that is made of
     ``twins``      correspond, and are made by an operator that also makes one of ``missing``
     ``missing``    tensors of the specification that nothing corresponds to, though something does to all they are
-                   made of, in order
+                   made of, or to what that only moves elements of, in order
+    ``begun``      of these, the ones whose very operands have something that corresponds to them
     """
 
     ends: tuple[int, ...]
@@ -55,6 +56,7 @@ class Location:
     silent: tuple[int, ...]
     twins: tuple[int, ...]
     missing: tuple[str, ...]
+    begun: frozenset[str]
     at: Mapping[int, Place]
 
 
@@ -109,8 +111,8 @@ def locate(
     scalings += sorted((place for place in apart if _scales(matches, place)), key=number.__getitem__)
     scalings += [c.first for c in matches.classes if several and matches.other_number(c.first)]
     made = _multiplied(matches, factors) if factors or matches.averaged else frozenset[str]()
-    missing = _missing(matches, output, made, any_order)
-    targets = {matches.job.specification.by_name[name].target for name in missing}
+    missing, begun = _missing(matches, output, made, any_order)
+    targets = {matches.job.specification.by_name[name].target for name in begun}
     above = {number[place] for place in matches.replay.above(apart) if place in number}
     here = {number[place] for place in apart}
     twins = {k for k in above - here - boundary - beside if matches.classes[k].target in targets}
@@ -128,6 +130,7 @@ def locate(
         silent=tuple(sorted(silent)),
         twins=tuple(sorted(twins)),
         missing=missing,
+        begun=begun,
         at=frontier,
     )
 
@@ -279,12 +282,16 @@ def _multiplied(matches: ValueMatches, factors: Mapping[float, Origin]) -> froze
     return frozenset(found)
 
 
-def _missing(matches: ValueMatches, output: str, made: Set[str], any_order: bool) -> tuple[str, ...]:
+def _missing(
+    matches: ValueMatches, output: str, made: Set[str], any_order: bool
+) -> tuple[tuple[str, ...], frozenset[str]]:
     """Specification tensors above one, reached through such that nothing corresponds to, whose operands all have
-    something that corresponds to them, or only move elements of such; to those ``made`` multiples do."""
+    something that corresponds to them, or only move elements of such; to those ``made`` multiples do. And those of
+    which all operands have."""
     graph = matches.job.specification
     order = {node.name: k for k, node in enumerate(graph.nodes)}
     found: set[str] = set()
+    begun: set[str] = set()
     seen: set[str] = set()
 
     @cache
@@ -304,7 +311,8 @@ def _missing(matches: ValueMatches, output: str, made: Set[str], any_order: bool
         pending.extend(open_)
         if all(map(moved, open_)) and graph.by_name[name].op == "call":
             found.add(name)
-    return tuple(sorted(found, key=order.__getitem__))
+            begun.update(() if open_ else (name,))
+    return tuple(sorted(found, key=order.__getitem__)), frozenset(begun)
 
 
 def _known(matches: ValueMatches, name: str, any_order: bool) -> bool:

@@ -77,7 +77,7 @@ class Parted:
     def in_other_steps(self, place: Place, name: str) -> bool:
         """True if the implementation makes the tensor ``name`` of the specification, which is missing, in other steps,
         of which that at ``place`` is one: the specification has none like it, so that it may well be right."""
-        matches, missing = self.matches, self.location.missing
+        matches, missing = self.matches, self.location.begun
         targets = {matches.job.specification.by_name[one].target for one in missing}
         read = {tensor for one in reads(matches, place) if (tensor := _tensor(matches, one)) is not None}
         made = not read or any(matches.follows(name, tensor) for tensor in read)
@@ -184,7 +184,7 @@ def _said(matches: ValueMatches, place: Place) -> str:
 def _first(parted: Parted) -> Place | None:
     """The first place of those that are the most likely."""
     matches, graph = parted.matches, parted.matches.job.specification
-    targets = {graph.by_name[name].target for name in parted.location.missing}
+    targets = {graph.by_name[name].target for name in parted.location.begun}
     best: tuple[bool, int, int] | None = None
     for number in parted.first:
         c, place = matches.classes[number], parted.place(number)
