@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 
 from support.amount import cases
-from support.speed import slowness
 from tantamount import read_job
 from tantamount.answers import refine
 from tantamount.errors import UserError
@@ -255,12 +254,10 @@ HARMLESS = tuple(
 
 
 def check(job: Job, limit: float = LIMIT, **options: Any) -> Report:
-    """Refine, within bounded time: of a machine that is not short of everything."""
-    before = slowness()
+    """Refine, within bounded time."""
     start = time.process_time()
     report = refine(job, **options)
-    spent = (time.process_time() - start) / max(before, slowness())
-    assert spent < limit, {k: round(v, 2) for k, v in report.statistics.seconds.items()}
+    assert time.process_time() - start < limit, {k: round(v, 2) for k, v in report.statistics.seconds.items()}
     return report
 
 
@@ -332,7 +329,7 @@ def test_weights_of_a_block_may_change_ranks_together(gpt: Job, names: tuple[str
 
 def test_the_maximum_may_be_any_number_that_ranks_agree_in(gpt: Job) -> None:
     for mutant in HARMLESS:
-        report = check(mutant.mutate(gpt), limit=20.0)  # a proof is looked for to the end: nothing differs
+        report = check(mutant.mutate(gpt), limit=UNDECIDED)
         if report.verdict is Verdict.REFUTED:  # a label that no rank has is worth 0, whatever all logits are shifted by
             assert report.counterexample is not None
             labels, table = (report.counterexample.inputs[name] for name in ("primals_21", "primals_1"))

@@ -220,10 +220,7 @@ def _selected_twice(store: Store, flat: Flat, factor: Factor, guard: Comparison,
         same = comparison(store, other) if holds else None
         if same is None or same.op != "equal" or same.rest != guard.rest:
             continue
-        parts = dict(same.affine.parts)
-        for v, s in guard.affine.parts:
-            parts[v] = parts.get(v, 0) - s
-        difference = coordinate(parts, same.affine.offset - guard.affine.offset)
+        difference = _between(guard, same)
         if not any(v < 0 for v, _ in difference.parts):
             continue
         affine = _raw_equal(store, difference)
@@ -272,6 +269,14 @@ def _few_atoms(store: Store, number: int) -> bool:
     return True
 
 
+def _between(one: Comparison, other: Comparison) -> Coordinate:
+    """How much more another comparison of the same quantity adds to it."""
+    parts = dict(other.affine.parts)
+    for v, s in one.affine.parts:
+        parts[v] = parts.get(v, 0) - s
+    return coordinate(parts, other.affine.offset - one.affine.offset)
+
+
 def _interval(store: Store, c: Coordinate, box: Ranges, ranges: tuple[int, ...]) -> tuple[int, int] | None:
     """The least and greatest value of a coordinate, if the interval of every variable is known; an axis that poses has
     its own."""
@@ -301,10 +306,7 @@ def _decide_under(
     """The truth of another comparison of the same quantity, given that ``equal`` holds."""
     if guard is None or guard.rest != equal.rest:
         return None
-    parts = dict(guard.affine.parts)
-    for v, s in equal.affine.parts:
-        parts[v] = parts.get(v, 0) - s
-    span = _interval(store, coordinate(parts, guard.affine.offset - equal.affine.offset), box, ranges)
+    span = _interval(store, _between(equal, guard), box, ranges)
     return None if span is None else decide_interval(guard.op, *span)
 
 
@@ -468,13 +470,10 @@ def _same_place(store: Store, flat: Flat, guard: Comparison, other: Factor, foun
     nowhere in a: what is read where it was written. ``found``: the comparison that the factor ``other`` is."""
     if found.op != "equal" or found.rest != guard.rest:
         return None
-    parts = dict(found.affine.parts)
-    own = [v for v, s in parts.items() if v < 0 and abs(s) == 1 and v not in dict(guard.affine.parts)]
+    own = [v for v, s in found.affine.parts if v < 0 and abs(s) == 1 and v not in dict(guard.affine.parts)]
     if not own or any(map(bound_variables, factors_of(guard.rest))):
         return None
-    for v, s in guard.affine.parts:
-        parts[v] = parts.get(v, 0) - s
-    between = _raw_equal(store, coordinate(parts, found.affine.offset - guard.affine.offset))
+    between = _raw_equal(store, _between(guard, found))
     return [flat._replace(factors=(*(f for f in flat.factors if f is not other), between))]
 
 
