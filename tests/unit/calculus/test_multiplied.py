@@ -27,9 +27,9 @@ def total(w: Workbench, *terms: Tensor) -> Tensor:
     return reduce(w.b.add, terms)
 
 
-def long_product(w: Workbench) -> Tensor:
+def long_product(w: Workbench, name: str = "f") -> Tensor:
     """A product of five sums of four terms: multiplied out, 1024 terms."""
-    sums = [total(w, *(w.input(f"f{j}{k}", 4, 4) for k in range(4))) for j in range(5)]
+    sums = [total(w, *(w.input(f"{name}{j}{k}", 4, 4) for k in range(4))) for j in range(5)]
     return reduce(w.b.mul, sums)
 
 
@@ -55,20 +55,18 @@ def test_what_does_not_cancel_is_multiplied_out_to_the_end() -> None:
 
 
 def test_a_root_of_squares_that_are_named_at_different_places() -> None:
+    """Each the square of a sum of eighteen terms: nobody multiplies that out."""
     w = Workbench()
-    parts, wholes = [], []
-    for k in range(4):
-        a, c, g = (w.input(f"{name}{k}", 4, 4) for name in "acg")
-        inner = w.b.mul(long_product_of(w, k), g)
-        parts.append(w.b.mul(total(w, a, c), inner))
-        wholes.append(total(w, w.b.mul(a, inner), w.b.mul(c, inner)))
-    squares = [total(w, *(w.b.sum(w.b.mul(x, x), (0, 1)) for x in side)) for side in (parts, wholes)]
+    parts: list[Tensor] = []
+    wholes: list[Tensor] = []
+    for k in range(2):
+        a, c = (w.input(f"{name}{k}", 4, 4) for name in "ac")
+        inner = long_product(w, f"h{k}")
+        rest = [w.input(f"r{k}{j}", 4, 4) for j in range(16)]
+        parts.append(w.b.sum(total(w, w.b.mul(total(w, a, c), inner), *rest), (1,)))
+        wholes.append(w.b.sum(total(w, w.b.mul(a, inner), w.b.mul(c, inner), *rest), (1,)))
+    squares = [total(w, *(w.b.sum(w.b.mul(x, x), (0,)) for x in side)) for side in (parts, wholes)]
     assert w.equivalent(*(w.aten("aten.sqrt.default", x) for x in squares))
-
-
-def long_product_of(w: Workbench, k: int) -> Tensor:
-    sums = [total(w, *(w.input(f"h{k}{j}{i}", 4, 4) for i in range(4))) for j in range(3)]
-    return reduce(w.b.mul, sums)
 
 
 def test_steps_that_find_a_pair_do_not_count() -> None:
@@ -92,9 +90,14 @@ def test_rows_are_read_where_they_are_selected(shift: int) -> None:
     w = Workbench()
     table, g = w.input("table", ROWS, WIDTH), w.input("g", 4, WIDTH)
     tokens = w.input("tokens", 4, dtype=DType.INT64)
+    p, q, inner = w.input("p", 4, 1), w.input("q", 4, 1), w.b.unsqueeze(w.b.sum(long_product(w), (1,)), 1)
     read = w.aten("aten.embedding.default", table, tokens)
-    of_read = w.aten("aten.embedding_dense_backward.default", w.b.mul(read, g), tokens, ROWS, -1, False)
-    plain = w.aten("aten.embedding_dense_backward.default", g, tokens, ROWS, -1, False)
+
+    def backward(x: Tensor) -> Tensor:
+        return w.aten("aten.embedding_dense_backward.default", x, tokens, ROWS, -1, False)
+
+    of_read = backward(w.b.mul(w.b.mul(w.b.mul(total(w, p, q), inner), g), read))
+    plain = total(w, *(backward(w.b.mul(w.b.mul(x, inner), g)) for x in (p, q)))
     rows = w.aten("aten.roll.default", table, (shift,), (0,)) if shift else table
     assert w.equivalent(of_read, w.b.mul(rows, plain)) is not bool(shift)
 
